@@ -1,0 +1,28 @@
+"""What the tracer can refuse. Each class is one code of the closed set; activities/errors.py maps them.
+
+A message names the file or the element, says what is wrong with it and, where there is one, the remedy.
+"""
+
+
+class TracerError(Exception):
+    """Base of the tracer's own errors."""
+
+
+class SceneInvalid(TracerError):
+    """The scene's files contradict themselves or their format."""
+
+
+class SceneUnsupported(TracerError):
+    """The scene needs something that this renderer does not offer, or exceeds a stated limit."""
+
+
+class AssetMissing(TracerError):
+    """A file that the scene refers to is not there, or lies where the scene may not point."""
+
+
+class SettingsInvalid(TracerError):
+    """The settings do not fit the scene, for example a camera that it does not have."""
+
+
+class FilmInvalid(TracerError):
+    """A stored film is damaged, cut off, or belongs to something else."""
