@@ -43,11 +43,11 @@ class FrameStatus(StrEnum):
     """The states of a frame, as the search attribute RenderStatus shows them."""
 
     QUEUED = "queued"
-    """Accepted; no worker has begun to prepare it."""
+    """Accepted; it is being prepared, or waits for a worker that prepares it."""
     RUNNING = "running"
-    """Being prepared, or its tiles are scheduled and none has reported samples yet."""
+    """Prepared; its tiles are scheduled and none is rendered yet."""
     PROGRESSING = "progressing"
-    """At least one tile has reported samples and more are to come."""
+    """At least one tile is rendered and more are to come."""
     PAUSED = "paused"
     """Stopped by a person; films are kept and nothing renders until it is resumed."""
     FINALIZING = "finalizing"
@@ -358,7 +358,20 @@ class TileResult(Message):
     """Samples of the newest film in the store."""
     resumed: int = 0
     """Samples that this attempt took from a checkpoint."""
+    attempt: int = 1
     worker: str = ""
+
+
+class RunCounts(Message):
+    """What a run did, in samples (pixels times samples a pixel) and attempts."""
+
+    tiles: int = 0
+    samples_target: int = 0
+    samples_rendered: int = 0
+    samples_resumed: int = 0
+    attempts: int = 0
+    attempts_lost: int = 0
+    attempts_yielded: int = 0
 
 
 class FinalizeTask(Message):
@@ -404,18 +417,6 @@ class PublishedFrame(Message):
     films: tuple[FilmRecord, ...]
 
 
-class RunCounts(Message):
-    """What a run did, in samples (pixels times samples a pixel) and attempts."""
-
-    tiles: int = 0
-    samples_target: int = 0
-    samples_rendered: int = 0
-    samples_resumed: int = 0
-    attempts: int = 0
-    attempts_lost: int = 0
-    attempts_yielded: int = 0
-
-
 class Publication(Message):
     """What may differ between two finalizers of the same picture: not compared."""
 
@@ -444,10 +445,31 @@ class Manifest(Message):
         return frame
 
 
+class FrameRun(Message):
+    """The frame workflow's input and its whole state: what continue-as-new carries over."""
+
+    request: FrameRequest
+    created_at: datetime | None = None
+    """When the first run of this chain began; None in a client's request."""
+    plan: FramePlan | None = None
+    rendered: tuple[tuple[int, int], ...] = ()
+    """Tiles that are rendered, as half-open ranges of their numbers in the tiling."""
+    standing: dict[int, int] = {}
+    """Samples in the store when a tile's last round failed: the next one has to do better."""
+    isolated: tuple[int, ...] = ()
+    """Tiles whose last round ended without progress: they run alone in their process."""
+    dead: dict[int, Failure] = {}
+    """Tiles that made no progress in isolation either, by number."""
+    counts: RunCounts = RunCounts()
+    paused: bool = False
+    last_failure: Failure | None = None
+
+
 class DeadLetter(Message):
     """Why a frame waits for an operator: stored beside the job until it is decided."""
 
     job_id: str
+    request: FrameRequest
     failures: tuple[Failure, ...]
     created_at: datetime
 

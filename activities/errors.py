@@ -1,0 +1,85 @@
+"""The one table from exceptions to error codes, and the context manager that applies it.
+
+Every exception that can leave an activity passes here. What no rule knows is `internal`: it is retried,
+seen by its type and message, and deserves a rule.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, CancelledError
+
+from contracts import ErrorCode
+from store import errors as store
+from tracer import errors as tracer
+
+RULES: tuple[tuple[type[BaseException], ErrorCode], ...] = (
+    (tracer.SceneInvalid, ErrorCode.SCENE_INVALID),
+    (tracer.SceneUnsupported, ErrorCode.SCENE_UNSUPPORTED),
+    (tracer.AssetMissing, ErrorCode.ASSET_MISSING),
+    (tracer.SettingsInvalid, ErrorCode.SETTINGS_INVALID),
+    # A film that failed its checks was replaced or set aside where that is possible; elsewhere the next
+    # attempt reads the store again.
+    (tracer.FilmInvalid, ErrorCode.STORAGE_UNAVAILABLE),
+    (store.Nondeterministic, ErrorCode.NONDETERMINISTIC),
+    (store.OutputConflict, ErrorCode.OUTPUT_CONFLICT),
+    (store.StoreDenied, ErrorCode.STORAGE_DENIED),
+    (store.StoreFull, ErrorCode.STORAGE_FULL),
+    (store.StoreUnavailable, ErrorCode.STORAGE_UNAVAILABLE),
+    (store.BlobCorrupt, ErrorCode.STORAGE_UNAVAILABLE),
+    (store.NotFound, ErrorCode.STORAGE_UNAVAILABLE),
+    (store.StoreError, ErrorCode.INTERNAL),
+    (MemoryError, ErrorCode.OUT_OF_MEMORY),
+)
+"""The first rule that matches wins, so subclasses stand before their bases."""
+
+
+class Refused(Exception):
+    """A check of an activity itself failed; carries its code."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def code_of(error: BaseException) -> ErrorCode:
+    if isinstance(error, Refused):
+        return error.code
+    for kind, code in RULES:
+        if isinstance(error, kind):
+            return code
+    return ErrorCode.INTERNAL
+
+
+@contextmanager
+def coded_errors() -> Iterator[None]:
+    """Turns any exception into an ApplicationError whose type is the code; cancellation passes."""
+    try:
+        yield
+    except (ApplicationError, CancelledError, asyncio.CancelledError):
+        raise
+    except Exception as error:
+        code, info = code_of(error), activity.info()
+        message = str(error) or type(error).__name__
+        if code is ErrorCode.INTERNAL:
+            message = f"{type(error).__name__}: {message}"
+        logging.getLogger("tessera").warning(
+            "attempt failed",
+            extra={"code": code, "activity": info.activity_id, "attempt": info.attempt, "error": message},
+        )
+        raise ApplicationError(
+            message,
+            {"attempt": info.attempt, "worker": worker_name()},
+            type=code,
+            non_retryable=code.is_terminal,
+        ) from error
+
+
+def worker_name() -> str:
+    """The identity of this worker as Temporal shows it."""
+    return activity.client().identity if activity.in_activity() else "desk"

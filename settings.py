@@ -1,0 +1,89 @@
+"""The one place that reads the environment and the settings file, and connects to Temporal.
+
+Values: command line flag over environment (TESSERA_*) over file (tessera.toml) over the defaults here.
+Temporal's own settings (TEMPORAL_ADDRESS, TLS, API key, profiles) are read by temporalio.envconfig.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.envconfig import ClientConfig
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
+
+
+class Settings(BaseSettings):
+    """Settings of one process. Every field is TESSERA_<NAME> in the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="TESSERA_", toml_file="tessera.toml", extra="forbid", frozen=True
+    )
+
+    state_dir: Path = Path(".tessera")
+    """Where the embedded farm keeps its database, its logs and, by default, the store."""
+    store: str = ""
+    """The artifact store: a folder or s3://bucket/prefix. Default: "store" in state_dir."""
+    project: str = "default"
+    slots: Annotated[int, Field(ge=1)] = os.cpu_count() or 1
+    """Tiles that one worker process renders at the same time, one thread each."""
+    checkpoint_seconds: Annotated[float, Field(gt=0)] = 5.0
+    """How often a tile's film is written to the store; what a killed worker loses at most."""
+    cached_scenes: Annotated[int, Field(ge=1)] = 2
+    """Prepared scenes that a worker keeps in memory."""
+    metrics_address: str | None = None
+    """host:port on which a worker serves Prometheus metrics; none by default."""
+
+    @property
+    def store_url(self) -> str:
+        return self.store or str(self.state_dir / "store")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+
+def temporal_address() -> str | None:
+    """The configured Temporal address; None means the embedded farm."""
+    return ClientConfig.load_client_connect_config().get("target_host")
+
+
+async def connect(address: str | None = None, *, metrics_address: str | None = None) -> Client:
+    """Connect to `address`, or to the configured Temporal service.
+
+    Raises RuntimeError (from temporalio) when it cannot be reached.
+    """
+    config = ClientConfig.load_client_connect_config()
+    if address is not None:
+        config["target_host"] = address
+    return await Client.connect(
+        **config, data_converter=pydantic_data_converter, runtime=_runtime(metrics_address)
+    )
+
+
+def _runtime(metrics_address: str | None) -> Runtime:
+    # Core writes its warnings to stdout unless they are forwarded, and stdout belongs to --json.
+    logs = LoggingConfig(
+        filter="temporalio=warn,temporal_sdk_core=warn,temporal_client=error",
+        forwarding=LogForwardingConfig(logger=logging.getLogger("temporalio.core")),
+    )
+    metrics = PrometheusConfig(bind_address=metrics_address) if metrics_address else None
+    return Runtime(telemetry=TelemetryConfig(logging=logs, metrics=metrics))

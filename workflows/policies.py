@@ -1,0 +1,81 @@
+"""Every timeout and retry policy of the system, each with its reason."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio.common import Priority, RetryPolicy
+
+from contracts import TERMINAL_CODES, FrameRequest
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=10)
+"""How long a worker may be silent before it counts as lost. Heartbeats come from the render loop about
+four times a second and are sent at most once a second, so ten missed ones are no accident; it is also
+the longest that a killed worker delays its tiles."""
+
+HEARTBEAT_THROTTLE = timedelta(seconds=1)
+"""How often heartbeats are really sent. It bounds how late a cancel or a pause reaches a tile; the
+default of up to a minute would make a pause useless."""
+
+ATTEMPT_TIMEOUT = timedelta(days=1)
+"""No attempt is ended for being slow: heartbeats come from progress, so a hung one is found by its
+silence. This only keeps an attempt from living for ever."""
+
+GRACEFUL_SHUTDOWN = timedelta(seconds=20)
+"""What a leaving worker grants its activities to store what they have. They need one slice of work
+and one write; loading a scene stops at its next step."""
+
+STICKY_TIMEOUT = timedelta(seconds=2)
+"""How long a workflow task waits for the process that has the workflow in its cache. The default of
+ten seconds is how long a killed control worker would stall every frame it had."""
+
+WINDOW = 32
+"""Tiles scheduled at once: enough that a free slot never waits for the workflow on a farm of a dozen
+slots. Far more would slow the server down (2,000 pending activities hang a workflow, and throughput on
+SQLite is best at 16 to 32) and make a pause slow."""
+
+TERMINAL_TYPES = [*sorted(TERMINAL_CODES), "PayloadsTooLarge"]
+"""Error types that no retry can mend. PayloadsTooLarge is the SDK's own, and retries unless named."""
+
+TILE_RETRY = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=30),
+    maximum_attempts=4,
+    non_retryable_error_types=TERMINAL_TYPES,
+)
+"""One round of a tile. When it is used up, progress decides: a tile whose checkpoint moved on in the
+round gets another one, a tile that stood still goes to the isolated queue."""
+
+ISOLATED_RETRY = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=30),
+    maximum_attempts=2,
+    non_retryable_error_types=TERMINAL_TYPES,
+)
+"""The round in isolation. Two attempts, since one may be lost to the machine's own misfortune."""
+
+STEP_RETRY = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=60),
+    maximum_attempts=10,
+    non_retryable_error_types=TERMINAL_TYPES,
+)
+"""Prepare, finalize and records in the store: about five minutes of an absent store before the frame
+parks and asks for a person."""
+
+JUDGE_RETRY = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=60),
+    non_retryable_error_types=TERMINAL_TYPES,
+)
+"""Asking the store how far a tile is: without limit, because a tile must not be condemned for a store
+that is away. It renders nothing, and a cancel ends it."""
+
+
+def priority(request: FrameRequest) -> Priority:
+    """A frame's priority (0 to 100, higher first) as Temporal's key (1 to 5, lower first)."""
+    return Priority(priority_key=5 - min(request.priority // 20, 4))

@@ -1,0 +1,23 @@
+"""The task queues: who takes what.
+
+Queues of rendering carry the engine's fingerprint, so that a frame is rendered by one engine from first
+to last, and a new version of the tracer drains beside an old one.
+"""
+
+CONTROL = "tessera-control"
+"""Workflows."""
+SERVICE = "tessera-service"
+"""Steps that any engine can do: preparing a frame, records in the store."""
+
+
+def tiles(engine: str) -> str:
+    return f"tessera-tiles-{engine}"
+
+
+def isolated(engine: str) -> str:
+    """Tiles that may kill their process."""
+    return f"tessera-isolated-{engine}"
+
+
+def finalize(engine: str) -> str:
+    return f"tessera-finalize-{engine}"
