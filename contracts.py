@@ -383,6 +383,23 @@ class FinalizeTask(Message):
     counts: RunCounts
 
 
+class FrameResult(Message):
+    """Where the published picture is. image is the EXR."""
+
+    manifest: str
+    image: str
+    sha256: Sha256
+    film_sha256: Sha256
+
+
+class FinalizeOutcome(Message):
+    """Either the published frame, or the tiles whose films are missing or damaged."""
+
+    result: FrameResult | None = None
+    missing: tuple[int, ...] = ()
+    """Numbers of tiles that have to be rendered again before the frame can be published."""
+
+
 class ImageRecord(Message):
     """One published picture. key is its place in the store."""
 
@@ -496,15 +513,6 @@ class AttemptCounts(Message):
     total: int = 0
     lost: int = 0
     yielded: int = 0
-
-
-class FrameResult(Message):
-    """Where the published picture is. image is the EXR."""
-
-    manifest: str
-    image: str
-    sha256: Sha256
-    film_sha256: Sha256
 
 
 class LeaseRecord(Message):

@@ -57,8 +57,11 @@ def code_of(error: BaseException) -> ErrorCode:
 
 
 @contextmanager
-def coded_errors() -> Iterator[None]:
-    """Turns any exception into an ApplicationError whose type is the code; cancellation passes."""
+def coded_errors(worker: str) -> Iterator[None]:
+    """Turns any exception into an ApplicationError whose type is the code; cancellation passes.
+
+    worker is this worker's identity, kept with the failure.
+    """
     try:
         yield
     except (ApplicationError, CancelledError, asyncio.CancelledError):
@@ -74,12 +77,7 @@ def coded_errors() -> Iterator[None]:
         )
         raise ApplicationError(
             message,
-            {"attempt": info.attempt, "worker": worker_name()},
+            {"attempt": info.attempt, "worker": worker},
             type=code,
             non_retryable=code.is_terminal,
         ) from error
-
-
-def worker_name() -> str:
-    """The identity of this worker as Temporal shows it."""
-    return activity.client().identity if activity.in_activity() else "desk"

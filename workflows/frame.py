@@ -25,6 +25,7 @@ with workflow.unsafe.imports_passed_through():
         DeadLetter,
         ErrorCode,
         Failure,
+        FinalizeOutcome,
         FinalizeTask,
         FramePlan,
         FrameResult,
@@ -91,9 +92,12 @@ class FrameWorkflow:
                     await self._park(tuple(self._dead.values()))
                     continue
                 self._enter(Phase.FINALIZING)
-                self._result = await self._finalize(self._plan)
-                self._enter(Phase.COMPLETED)
-                return self._result
+                outcome = await self._finalize(self._plan)
+                if outcome.result is not None:
+                    self._result = outcome.result
+                    self._enter(Phase.COMPLETED)
+                    return outcome.result
+                self._rendered.difference_update(outcome.missing)
         except ActivityError as error:
             await self._stop_tiles()
             if is_cancelled_exception(error):
@@ -257,7 +261,7 @@ class FrameWorkflow:
                     raise
                 await self._park((failure,))
 
-    async def _finalize(self, plan: FramePlan) -> FrameResult:
+    async def _finalize(self, plan: FramePlan) -> FinalizeOutcome:
         await workflow.wait_condition(lambda: not self._paused)
         task = FinalizeTask(
             job_id=workflow.info().workflow_id,
@@ -265,7 +269,7 @@ class FrameWorkflow:
             request=self._request,
             counts=self._counts,
         )
-        return await self._step("finalize_frame", task, FrameResult, queues.finalize(plan.engine))
+        return await self._step("finalize_frame", task, FinalizeOutcome, queues.finalize(plan.engine))
 
     async def _park(self, failures: tuple[Failure, ...]) -> None:
         """Waits for an operator's retry. What is rendered stays, and no queue is held up."""

@@ -1,0 +1,46 @@
+"""Records in the store beside the films: dead letters, and what a discarded frame leaves behind."""
+
+from __future__ import annotations
+
+from temporalio import activity
+from temporalio.exceptions import CancelledError
+
+from activities.attempt import Stop, beat_step
+from activities.errors import coded_errors
+from contracts import DeadLetter, FramePlan
+from store import AlreadyExists, Store, layout
+
+
+class RecordActivities:
+    def __init__(self, store: Store, worker: str) -> None:
+        self._store = store
+        self._worker = worker
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def record_dead_letter(self, letter: DeadLetter) -> None:
+        """Writes the frame's dead letter, or replaces an older one."""
+        key, data = layout.dead_letter(letter.job_id), letter.model_dump_json(indent=1).encode()
+        with coded_errors(self._worker):
+            try:
+                self._store.put_new(key, data)
+            except AlreadyExists:
+                stat = self._store.stat(key)
+                if stat is not None:
+                    self._store.swap(key, data, stat.version)
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def remove_dead_letter(self, letter: DeadLetter) -> None:
+        with coded_errors(self._worker):
+            self._store.delete(layout.dead_letter(letter.job_id))
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def discard_frame(self, plan: FramePlan) -> None:
+        """Removes the films of the frame's sample sequence, and its plan."""
+        with coded_errors(self._worker):
+            try:
+                for blob in self._store.list(layout.films(plan.sample_key)):
+                    beat_step("discarding")
+                    self._store.delete(blob.key)
+                self._store.delete(layout.plan(plan.sample_key))
+            except Stop:
+                raise CancelledError("stopped while discarding") from None

@@ -1,0 +1,180 @@
+"""render_tile: from the newest valid film to the one with all samples, in slices that can be stopped."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from temporalio import activity
+from temporalio.exceptions import CancelledError
+
+from activities.attempt import Cancelled, Stop, WorkerLeaving, beat, beat_step
+from activities.errors import Refused, coded_errors
+from activities.scenes import SceneCache
+from contracts import ErrorCode, FramePlan, Tile, TileOutcome, TileResult, TileTask
+from store import Store, StoreFull, StoreUnavailable, films, layout
+from tracer.build import PreparedScene
+from tracer.film import decode_film, encode_film, new_film
+from tracer.render import render_samples
+from tracer.scene import PixelRect
+
+SLICE_SECONDS = 0.2
+"""Aim of one kernel call. A stop, a pause or a shutdown waits for the running slice, and no more."""
+
+log = logging.getLogger("tessera.tiles")
+
+Film = NDArray[np.float64]
+
+
+class TileActivities:
+    """render_tile and what the workflow asks about a tile. One instance serves all slots."""
+
+    def __init__(self, store: Store, scenes: SceneCache, checkpoint_seconds: float, worker: str) -> None:
+        self._store = store
+        self._scenes = scenes
+        self._checkpoint_seconds = checkpoint_seconds
+        self._worker = worker
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def render_tile(self, task: TileTask) -> TileResult:
+        with coded_errors(self._worker):
+            stored = StoredFilm(self._store, task)
+            try:
+                beat_step("starting")
+                scene = self._scene(task)
+                render_to(task, stored, scene, self._checkpoint_seconds, beat)
+                outcome = TileOutcome.RENDERED
+            except Stop as stop:
+                details = activity.cancellation_details()
+                if isinstance(stop, Cancelled) and details is not None and (details.paused or details.reset):
+                    # Paused or reset in Temporal itself, which wants a failure to hold the attempt back.
+                    raise CancelledError("stopped by Temporal; the film is kept") from None
+                outcome = TileOutcome.YIELDED if isinstance(stop, WorkerLeaving) else TileOutcome.STOPPED
+            return TileResult(
+                outcome=outcome,
+                samples=stored.samples,
+                resumed=stored.resumed,
+                attempt=activity.info().attempt,
+                worker=self._worker,
+            )
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def newest_samples(self, task: TileTask) -> int:
+        """How many samples the tile's newest valid film in the store has."""
+        with coded_errors(self._worker):
+            stored = StoredFilm(self._store, task)
+            stored.load()
+            return stored.samples
+
+    def _scene(self, task: TileTask) -> PreparedScene:
+        data, _ = self._store.get(layout.plan(task.sample_key))
+        plan = FramePlan.model_validate_json(data)
+        scene = self._scenes.get(task.sample_key, plan.request, beat_step)
+        if scene.hash != plan.scene_hash:
+            raise Refused(
+                ErrorCode.INTERNAL,
+                f"this worker prepared another scene ({scene.hash[:16]}) than the plan says "
+                f"({plan.scene_hash[:16]}): its libraries or its processor differ from the other workers'",
+            )
+        return scene
+
+
+class StoredFilm:
+    """A tile's film in the store: what an attempt resumes from and writes its checkpoints to."""
+
+    def __init__(self, store: Store, task: TileTask) -> None:
+        self._store = store
+        self._task = task
+        self.samples = 0
+        """Samples of the newest film that is known to be in the store."""
+        self.resumed = 0
+
+    def load(self) -> Film:
+        """The newest valid film at or below the target; an empty one where there is none."""
+        tile = self._task.tile
+        found = films.newest_film(
+            self._store, self._task.sample_key, tile.tile_id, self._task.samples, self._decode
+        )
+        for bad in found.set_aside:
+            log.warning("damaged film set aside", extra={"film": bad})
+        self.samples = self.resumed = found.samples
+        return new_film(tile.width, tile.height) if found.film is None else found.film
+
+    def save(self, film: Film, samples: int) -> None:
+        """Writes a checkpoint; equal bytes that are there already are fine."""
+        data = encode_film(
+            film, sample_key=self._task.sample_key, tile_id=self._task.tile.tile_id, samples=samples
+        )
+        films.put_film(
+            self._store, self._task.sample_key, self._task.tile.tile_id, samples, data, self._decode
+        )
+        self.samples = samples
+
+    def _decode(self, data: bytes) -> tuple[Film, int]:
+        tile = self._task.tile
+        return decode_film(
+            data,
+            sample_key=self._task.sample_key,
+            tile_id=tile.tile_id,
+            shape=(tile.height, tile.width),
+        )
+
+
+def render_to(
+    task: TileTask,
+    stored: StoredFilm,
+    scene: PreparedScene,
+    checkpoint_seconds: float,
+    report: Callable[..., None],
+) -> None:
+    """Renders until the film has task.samples samples a pixel, and leaves it in the store.
+
+    report is called after every slice with the progress, and may raise Stop: then what is rendered is
+    stored before Stop goes on. How samples are grouped into slices cannot change the film.
+    """
+    tile, rect = task.tile, pixel_rect(task.tile)
+    film = stored.load()
+    done = stored.samples
+    saved_at = time.monotonic()
+    seconds_per_sample = SLICE_SECONDS  # the first slice is one sample
+    while done < task.samples:
+        try:
+            report(
+                tile=tile.tile_id,
+                area=tile.area,
+                samples=done,
+                target=task.samples,
+                resumed=stored.resumed,
+                stored=stored.samples,
+            )
+        except Stop:
+            if done > stored.samples:
+                stored.save(film, done)
+            raise
+        count = max(1, min(task.samples - done, int(SLICE_SECONDS / seconds_per_sample)))
+        began = time.monotonic()
+        render_samples(scene, film, rect, done, count)
+        done += count
+        ended = time.monotonic()
+        seconds_per_sample = max(1e-6, (ended - began) / count)
+        if ended - saved_at >= checkpoint_seconds and done < task.samples:
+            saved_at = ended
+            _checkpoint(stored, film, done)
+    if done > stored.samples:
+        stored.save(film, done)
+
+
+def _checkpoint(stored: StoredFilm, film: Film, done: int) -> None:
+    """A checkpoint on the way. A store that is away or full for a while costs no work: the tile goes on
+    in memory and tries again at the next interval; only the last film has to arrive."""
+    try:
+        stored.save(film, done)
+    except (StoreUnavailable, StoreFull) as error:
+        log.warning("checkpoint not stored, going on in memory", extra={"error": str(error)})
+
+
+def pixel_rect(tile: Tile) -> PixelRect:
+    return PixelRect(tile.x, tile.y, tile.width, tile.height)

@@ -1,0 +1,218 @@
+"""The worker: one process in one role. Everything is put together here and nowhere else.
+
+control    runs workflows only, and stays light
+tiles      renders, one thread a slot, and has a thread each for prepare and finalize
+isolated   renders one tile at a time that may kill its process
+all        supervises one of each and restarts what dies
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from settings import Settings, connect
+from telemetry.logs import configure_logs
+from workflows import policies, queues
+
+ROLES = ("control", "tiles", "isolated")
+SUPERVISED = "--supervised"
+log = logging.getLogger("tessera.worker")
+
+
+def identity(role: str) -> str:
+    """A name that no two processes share, also not two containers with one host name and pid."""
+    return f"{role}@{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
+
+
+def control_workers(client: Client, name: str) -> list[Worker]:
+    from workflows.frame import FrameWorkflow
+
+    return [
+        Worker(
+            client,
+            task_queue=queues.CONTROL,
+            workflows=[FrameWorkflow],
+            identity=name,
+            sticky_queue_schedule_to_start_timeout=policies.STICKY_TIMEOUT,
+            graceful_shutdown_timeout=policies.GRACEFUL_SHUTDOWN,
+        )
+    ]
+
+
+def render_workers(client: Client, settings: Settings, role: str, name: str) -> list[Worker]:
+    """The workers of a rendering process. They share the store, the scenes and the compiled kernels."""
+    from activities.finalize import FinalizeActivities
+    from activities.prepare import PrepareActivities
+    from activities.records import RecordActivities
+    from activities.scenes import SceneCache
+    from activities.tiles import TileActivities
+    from store import open_store
+    from tracer import engine
+    from tracer.render import warm
+
+    log.info("kernels ready", extra={"seconds": round(warm(), 2)})
+    fingerprint = engine.fingerprint()
+    store = open_store(settings.store_url)
+    scenes = SceneCache(store, settings.cached_scenes)
+    tiles = TileActivities(store, scenes, settings.checkpoint_seconds, name)
+
+    def worker(queue: str, slots: int, activities: list[object]) -> Worker:
+        return Worker(
+            client,
+            task_queue=queue,
+            activities=activities,  # type: ignore[arg-type]
+            # As many threads as slots: an attempt's time runs from the poll, not from its thread.
+            activity_executor=ThreadPoolExecutor(slots, thread_name_prefix=queue),
+            max_concurrent_activities=slots,
+            max_heartbeat_throttle_interval=policies.HEARTBEAT_THROTTLE,
+            default_heartbeat_throttle_interval=policies.HEARTBEAT_THROTTLE,
+            graceful_shutdown_timeout=policies.GRACEFUL_SHUTDOWN,
+            identity=name,
+        )
+
+    if role == "isolated":
+        return [worker(queues.isolated(fingerprint), 1, [tiles.render_tile])]
+    prepare = PrepareActivities(store, scenes, fingerprint, name)
+    records = RecordActivities(store, name)
+    service: list[object] = [
+        prepare.prepare_frame,
+        tiles.newest_samples,
+        records.record_dead_letter,
+        records.remove_dead_letter,
+        records.discard_frame,
+    ]
+    return [
+        worker(queues.tiles(fingerprint), settings.slots, [tiles.render_tile]),
+        worker(queues.SERVICE, 1, service),
+        worker(queues.finalize(fingerprint), 1, [FinalizeActivities(store, name).finalize_frame]),
+    ]
+
+
+async def run_role(role: str, settings: Settings, supervised: bool = False) -> None:
+    """Serves until SIGTERM or SIGINT, then drains: running tiles store what they have and yield.
+
+    A supervised worker also drains when the process that started it is gone.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    client = await connect(metrics_address=settings.metrics_address)
+    name = identity(role)
+    if role == "control":
+        await register_search_attributes(client)
+        workers = control_workers(client, name)
+    else:
+        workers = await asyncio.to_thread(render_workers, client, settings, role, name)
+    log.info("polling", extra={"role": role, "queues": [w.task_queue for w in workers]})
+    running = [asyncio.create_task(worker.run()) for worker in workers]
+    stopping = asyncio.create_task(_orphaned_or(stop) if supervised else stop.wait())
+    await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
+    log.info("draining", extra={"role": role})
+    await asyncio.gather(*(worker.shutdown() for worker in workers))
+    await asyncio.gather(*running)  # raises what ended a worker, if it was not the signal
+    stopping.cancel()
+
+
+async def _orphaned_or(stop: asyncio.Event) -> bool:
+    """Waits for the signal, or until another process has inherited this one."""
+    parent = os.getppid()
+    while not stop.is_set() and os.getppid() == parent:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), timeout=0.5)
+    return True
+
+
+async def register_search_attributes(client: Client) -> None:
+    """Adds the attributes that this namespace does not have; without them no frame could start."""
+    from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+
+    from workflows import attributes
+
+    listed = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace)
+    )
+    missing = {
+        key.name: key._metadata_type for key in attributes.ALL if key.name not in listed.custom_attributes
+    }
+    if missing:
+        await client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)  # type: ignore[arg-type]
+        )
+
+
+def supervise(settings: Settings) -> int:
+    """Runs one process of each role and starts again what dies, until a signal; then drains them."""
+    stopping = False
+
+    def stop(_number: int, _frame: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    children: dict[str, subprocess.Popen[bytes]] = {}
+    next_start = dict.fromkeys(ROLES, 0.0)
+    while not stopping:
+        for role in ROLES:
+            child = children.get(role)
+            if child is not None and child.poll() is None:
+                continue
+            if child is not None:
+                log.warning("worker died, starting it again", extra={"role": role, "code": child.returncode})
+                del children[role]
+                next_start[role] = time.monotonic() + 1.0  # never a tight loop of dying processes
+            elif time.monotonic() >= next_start[role]:
+                children[role] = subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-m",
+                        "worker",
+                        "--role",
+                        role,
+                        "--slots",
+                        str(settings.slots),
+                        SUPERVISED,
+                    ]
+                )
+        time.sleep(0.1)
+    for child in children.values():
+        child.terminate()
+    for child in children.values():
+        child.wait()
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="worker", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--role", choices=(*ROLES, "all"), default="all")
+    parser.add_argument("--slots", type=int, help="tiles rendered at the same time (default: cores)")
+    parser.add_argument(SUPERVISED, action="store_true", help="leave when the starting process is gone")
+    options = parser.parse_args(argv)
+    configure_logs()
+    settings = Settings() if options.slots is None else Settings(slots=options.slots)
+    if options.role == "all":
+        return supervise(settings)
+    asyncio.run(run_role(options.role, settings, options.supervised))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
