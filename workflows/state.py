@@ -1,0 +1,155 @@
+"""What a frame workflow knows: plain data, the decision which state it is in, and how it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from temporalio import workflow
+
+from workflows import policies
+from workflows.tiling import from_ranges, tile_count, to_ranges
+
+with workflow.unsafe.imports_passed_through():
+    from contracts import (
+        AttemptCounts,
+        Failure,
+        FramePlan,
+        FrameRequest,
+        FrameResult,
+        FrameRun,
+        FrameStatus,
+        JobStatus,
+        RunCounts,
+        SampleCounts,
+        TileCounts,
+    )
+
+
+class Phase(StrEnum):
+    """What the workflow is doing; together with `paused` it decides the frame's status."""
+
+    PREPARING = "preparing"
+    RENDERING = "rendering"
+    FINALIZING = "finalizing"
+    PARKED = "parked"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass
+class FrameState:
+    """Mutable state of one run; FrameRun is its frozen form between runs."""
+
+    request: FrameRequest
+    created_at: datetime
+    updated_at: datetime
+    plan: FramePlan | None = None
+    rendered: set[int] = field(default_factory=set)
+    standing: dict[int, int] = field(default_factory=dict)
+    isolated: set[int] = field(default_factory=set)
+    dead: dict[int, Failure] = field(default_factory=dict)
+    counts: RunCounts = field(default_factory=RunCounts)
+    paused: bool = False
+    last_failure: Failure | None = None
+    phase: Phase = Phase.PREPARING
+    result: FrameResult | None = None
+
+    @classmethod
+    def begin(cls, run: FrameRun, now: datetime) -> FrameState:
+        return cls(
+            request=run.request,
+            created_at=run.created_at or now,
+            updated_at=now,
+            plan=run.plan,
+            rendered=from_ranges(run.rendered),
+            standing=dict(run.standing),
+            isolated=set(run.isolated),
+            dead=dict(run.dead),
+            counts=run.counts,
+            paused=run.paused,
+            last_failure=run.last_failure,
+        )
+
+    def carry(self) -> FrameRun:
+        """What the next run of a continue-as-new begins with."""
+        return FrameRun(
+            request=self.request,
+            created_at=self.created_at,
+            plan=self.plan,
+            rendered=to_ranges(self.rendered),
+            standing=self.standing,
+            isolated=tuple(sorted(self.isolated)),
+            dead=self.dead,
+            counts=self.counts,
+            paused=self.paused,
+            last_failure=self.last_failure,
+        )
+
+    def count(self, **amounts: int) -> None:
+        """Adds to the run's counts."""
+        old = self.counts
+        self.counts = old.model_copy(update={name: getattr(old, name) + n for name, n in amounts.items()})
+
+    @property
+    def tiles_total(self) -> int:
+        return tile_count(self.plan) if self.plan else 0
+
+    @property
+    def progress(self) -> float:
+        """Share of the tiles that are rendered; 1 is kept for the published frame."""
+        if self.phase is Phase.COMPLETED:
+            return 1.0
+        return min(0.999, len(self.rendered) / self.tiles_total) if self.tiles_total else 0.0
+
+    @property
+    def status(self) -> FrameStatus:
+        """The one place that decides what state a frame is in."""
+        match self.phase:
+            case Phase.COMPLETED:
+                return FrameStatus.COMPLETED
+            case Phase.FAILED:
+                return FrameStatus.FAILED_TERMINAL
+            case Phase.CANCELLED:
+                return FrameStatus.CANCELLED
+            case Phase.PARKED:
+                return FrameStatus.DEAD_LETTERED
+            case _ if self.paused:
+                return FrameStatus.PAUSED
+            case Phase.FINALIZING:
+                return FrameStatus.FINALIZING
+            case Phase.PREPARING:
+                return FrameStatus.QUEUED
+            case Phase.RENDERING:
+                return FrameStatus.PROGRESSING if self.rendered else FrameStatus.RUNNING
+
+    def job_status(self, job_id: str, running: int) -> JobStatus:
+        request, plan, counts = self.request, self.plan, self.counts
+        target = plan.width * plan.height * request.samples_per_pixel if plan else 0
+        return JobStatus(
+            job_id=job_id,
+            idempotency_key=request.idempotency_key,
+            status=self.status,
+            frame=request.frame_number,
+            progress=self.progress,
+            tiles=TileCounts(
+                total=self.tiles_total, rendered=len(self.rendered), running=running, dead=len(self.dead)
+            ),
+            samples=SampleCounts(
+                target=target, rendered=counts.samples_rendered, resumed=counts.samples_resumed
+            ),
+            attempts=AttemptCounts(
+                total=counts.attempts, lost=counts.attempts_lost, yielded=counts.attempts_yielded
+            ),
+            error=self.last_failure,
+            result=self.result,
+            input_hash=plan.sample_key if plan else None,
+            max_retries=policies.TILE_RETRY.maximum_attempts - 1,
+            progress_pointer=f"films/{plan.sample_key}/" if plan else None,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            engine=plan.engine if plan else None,
+            warnings=plan.warnings if plan else (),
+        )
