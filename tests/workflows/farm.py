@@ -1,0 +1,195 @@
+"""A farm whose activities are scripted, for testing what the workflow decides."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from temporalio import activity
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Worker
+
+from contracts import (
+    DeadLetter,
+    FinalizeOutcome,
+    FinalizeTask,
+    FramePlan,
+    FrameRequest,
+    FrameResult,
+    FrameRun,
+    FrameStatus,
+    JobStatus,
+    SceneRef,
+    TileOutcome,
+    TileResult,
+    TileTask,
+)
+from workflows import attributes, queues
+from workflows.frame import FrameWorkflow
+
+ENGINE = "testengine"
+RESULT = FrameResult(manifest="m", image="i", sha256="1" * 64, film_sha256="2" * 64)
+
+
+def binary(name: str) -> str:
+    """A program that a test package put beside this interpreter."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    assert found, f"{name} is not installed"
+    return found
+
+
+def request(samples: int = 8) -> FrameRequest:
+    return FrameRequest(
+        project_id="test",
+        scene=SceneRef(version="0" * 64, entry="box.glb"),
+        picture_version=1,
+        samples_per_pixel=samples,
+    )
+
+
+class Farm:
+    """Scripted activities. Assign render, finalize or prepare to change what they do."""
+
+    def __init__(self, tiles: int = 4) -> None:
+        self.tiles = tiles
+        self.attempts: Counter[str] = Counter()
+        """Attempts by activity name, and for tiles also by (tile_id, queue's kind)."""
+        self.newest: dict[str, int] = {}
+        self.letters: list[DeadLetter] = []
+        self.discarded = False
+        self.render: Callable[[TileTask, str], Awaitable[TileResult]] = self.rendered
+        self.prepare: Callable[[FrameRequest], Awaitable[FramePlan]] = self.planned
+        self.finalize: Callable[[FinalizeTask], Awaitable[FinalizeOutcome]] = self.published
+
+    async def planned(self, asked: FrameRequest) -> FramePlan:
+        return FramePlan(
+            sample_key=asked.sample_key(ENGINE),
+            engine=ENGINE,
+            request=asked,
+            scene_hash="3" * 64,
+            width=16 * self.tiles,
+            height=16,
+            tile_size=16,
+        )
+
+    async def rendered(self, task: TileTask, kind: str) -> TileResult:
+        return TileResult(outcome=TileOutcome.RENDERED, samples=task.samples, attempt=activity.info().attempt)
+
+    async def published(self, task: FinalizeTask) -> FinalizeOutcome:
+        return FinalizeOutcome(result=RESULT)
+
+    async def until_stopped(self, task: TileTask, kind: str) -> TileResult:
+        """Beats until it is cancelled, as a tile that renders for long."""
+        try:
+            while True:
+                activity.heartbeat()
+                await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            return TileResult(outcome=TileOutcome.STOPPED, samples=1)
+
+    # --- the activities -------------------------------------------------------------------------
+
+    @activity.defn(name="prepare_frame")
+    async def _prepare(self, asked: FrameRequest) -> FramePlan:
+        self.attempts["prepare"] += 1
+        return await self.prepare(asked)
+
+    @activity.defn(name="render_tile")
+    async def _render(self, task: TileTask) -> TileResult:
+        kind = "isolated" if activity.info().task_queue == queues.isolated(ENGINE) else "tiles"
+        self.attempts["tile"] += 1
+        self.attempts[f"{task.tile.tile_id} {kind}"] += 1
+        return await self.render(task, kind)
+
+    @activity.defn(name="finalize_frame")
+    async def _finalize(self, task: FinalizeTask) -> FinalizeOutcome:
+        self.attempts["finalize"] += 1
+        return await self.finalize(task)
+
+    @activity.defn(name="newest_samples")
+    async def _newest(self, task: TileTask) -> int:
+        return self.newest.get(task.tile.tile_id, 0)
+
+    @activity.defn(name="record_dead_letter")
+    async def _record(self, letter: DeadLetter) -> None:
+        self.letters.append(letter)
+
+    @activity.defn(name="remove_dead_letter")
+    async def _remove(self, letter: DeadLetter) -> None:
+        self.letters.clear()
+
+    @activity.defn(name="discard_frame")
+    async def _discard(self, plan: FramePlan) -> None:
+        self.discarded = True
+
+    @asynccontextmanager
+    async def running(self, client: Client) -> AsyncIterator[None]:
+        def worker(queue: str, activities: list[Callable[..., object]]) -> Worker:
+            return Worker(client, task_queue=queue, activities=activities)
+
+        async with (
+            Worker(client, task_queue=queues.CONTROL, workflows=[FrameWorkflow]),
+            worker(queues.SERVICE, [self._prepare, self._newest, self._record, self._remove, self._discard]),
+            worker(queues.tiles(ENGINE), [self._render]),
+            worker(queues.isolated(ENGINE), [self._render]),
+            worker(queues.finalize(ENGINE), [self._finalize]),
+        ):
+            yield
+
+    async def start(self, client: Client, asked: FrameRequest) -> WorkflowHandle[FrameWorkflow, FrameResult]:
+        return await client.start_workflow(
+            FrameWorkflow.run,
+            FrameRun(request=asked, created_at=datetime.now(UTC)),
+            id=f"{asked.job_id}-{uuid4().hex[:8]}",
+            task_queue=queues.CONTROL,
+            search_attributes=attributes.of_request(asked),
+        )
+
+
+@asynccontextmanager
+async def time_skipping() -> AsyncIterator[Client]:
+    """The time-skipping server: retry delays pass at once."""
+    async with await WorkflowEnvironment.start_time_skipping(
+        test_server_existing_path=binary("temporal-test-server"), data_converter=pydantic_data_converter
+    ) as env:
+        await add_search_attributes(env.client)
+        yield env.client
+
+
+async def add_search_attributes(client: Client) -> None:
+    await client.operator_service.add_search_attributes(
+        AddSearchAttributesRequest(
+            namespace=client.namespace,
+            search_attributes={key.name: int(key.indexed_value_type) for key in attributes.ALL},  # type: ignore[misc]
+        )
+    )
+
+
+async def wait_for(
+    handle: WorkflowHandle[FrameWorkflow, FrameResult], accept: Callable[[JobStatus], bool], what: str
+) -> JobStatus:
+    """Polls the status query until it is accepted; fails after a generous time, saying the last one."""
+    result = asyncio.create_task(handle.result())  # the server skips time only while somebody waits
+    try:
+        for _ in range(600):
+            status = await handle.query(FrameWorkflow.status)
+            if accept(status):
+                return status
+            await asyncio.wait([result], timeout=0.05)
+        raise AssertionError(f"{what}: still {status}")
+    finally:
+        result.cancel()
+
+
+def is_status(wanted: FrameStatus) -> Callable[[JobStatus], bool]:
+    return lambda status: status.status is wanted
