@@ -148,7 +148,7 @@ async def register_search_attributes(client: Client) -> None:
         ListSearchAttributesRequest(namespace=client.namespace)
     )
     missing = {
-        key.name: key._metadata_type for key in attributes.ALL if key.name not in listed.custom_attributes
+        key.name: int(key.indexed_value_type) for key in attributes.ALL if key.name not in listed.custom_attributes
     }
     if missing:
         await client.operator_service.add_search_attributes(

@@ -34,7 +34,7 @@ from contracts import (
     TileResult,
     TileTask,
 )
-from workflows import attributes, queues
+from workflows import attributes, policies, queues
 from workflows.frame import FrameWorkflow
 
 ENGINE = "testengine"
@@ -135,7 +135,14 @@ class Farm:
     @asynccontextmanager
     async def running(self, client: Client) -> AsyncIterator[None]:
         def worker(queue: str, activities: list[Callable[..., object]]) -> Worker:
-            return Worker(client, task_queue=queue, activities=activities)
+            throttle = policies.HEARTBEAT_THROTTLE  # a cancel arrives with the answer to a heartbeat
+            return Worker(
+                client,
+                task_queue=queue,
+                activities=activities,
+                max_heartbeat_throttle_interval=throttle,
+                default_heartbeat_throttle_interval=throttle,
+            )
 
         async with (
             Worker(client, task_queue=queues.CONTROL, workflows=[FrameWorkflow]),
@@ -157,13 +164,13 @@ class Farm:
 
 
 @asynccontextmanager
-async def time_skipping() -> AsyncIterator[Client]:
-    """The time-skipping server: retry delays pass at once."""
+async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
+    """The time-skipping server: retry delays pass at once while a result is awaited or env.sleep runs."""
     async with await WorkflowEnvironment.start_time_skipping(
         test_server_existing_path=binary("temporal-test-server"), data_converter=pydantic_data_converter
     ) as env:
         await add_search_attributes(env.client)
-        yield env.client
+        yield env
 
 
 async def add_search_attributes(client: Client) -> None:
@@ -179,16 +186,12 @@ async def wait_for(
     handle: WorkflowHandle[FrameWorkflow, FrameResult], accept: Callable[[JobStatus], bool], what: str
 ) -> JobStatus:
     """Polls the status query until it is accepted; fails after a generous time, saying the last one."""
-    result = asyncio.create_task(handle.result())  # the server skips time only while somebody waits
-    try:
-        for _ in range(600):
-            status = await handle.query(FrameWorkflow.status)
-            if accept(status):
-                return status
-            await asyncio.wait([result], timeout=0.05)
-        raise AssertionError(f"{what}: still {status}")
-    finally:
-        result.cancel()
+    for _ in range(600):
+        status = await handle.query(FrameWorkflow.status)
+        if accept(status):
+            return status
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{what}: still {status}")
 
 
 def is_status(wanted: FrameStatus) -> Callable[[JobStatus], bool]:

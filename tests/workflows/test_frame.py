@@ -10,6 +10,7 @@ import pytest_asyncio
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.testing import WorkflowEnvironment
 
 from contracts import (
     ErrorCode,
@@ -30,9 +31,14 @@ FIRST = "x0000y0000w0016h0016"
 
 
 @pytest_asyncio.fixture
-async def client() -> AsyncIterator[Client]:
-    async with time_skipping() as client:
-        yield client
+async def env() -> AsyncIterator[WorkflowEnvironment]:
+    async with time_skipping() as env:
+        yield env
+
+
+@pytest_asyncio.fixture
+async def client(env: WorkflowEnvironment) -> Client:
+    return env.client
 
 
 async def test_a_frame_completes_and_counts_every_sample(client: Client) -> None:
@@ -104,7 +110,9 @@ async def test_a_terminal_error_of_one_tile_stops_the_others(client: Client) -> 
     assert farm.attempts["finalize"] == 0
 
 
-async def test_a_tile_without_progress_is_isolated_then_dead_and_its_frame_parks(client: Client) -> None:
+async def test_a_tile_without_progress_is_isolated_then_dead_and_its_frame_parks(
+    env: WorkflowEnvironment, client: Client
+) -> None:
     farm = Farm(tiles=3)
 
     async def render(task: TileTask, kind: str) -> TileResult:
@@ -115,6 +123,7 @@ async def test_a_tile_without_progress_is_isolated_then_dead_and_its_frame_parks
     farm.render = render
     async with farm.running(client):
         handle = await farm.start(client, request())
+        await env.sleep(1000)  # the delays of all retries
         status = await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked")
         assert status.tiles.rendered == 2  # the neighbours are rendered
         assert status.tiles.dead == 1
@@ -213,7 +222,9 @@ async def test_a_tile_whose_film_was_lost_is_rendered_again(client: Client) -> N
     assert farm.attempts["x0016y0000w0016h0016 tiles"] == 2
 
 
-async def test_a_step_that_outlasts_its_retries_parks_and_a_retry_ends_it(client: Client) -> None:
+async def test_a_step_that_outlasts_its_retries_parks_and_a_retry_ends_it(
+    env: WorkflowEnvironment, client: Client
+) -> None:
     farm = Farm(tiles=1)
 
     async def finalize(task: FinalizeTask) -> FinalizeOutcome:
@@ -222,6 +233,7 @@ async def test_a_step_that_outlasts_its_retries_parks_and_a_retry_ends_it(client
     farm.finalize = finalize
     async with farm.running(client):
         handle = await farm.start(client, request())
+        await env.sleep(1000)  # the delays of all retries
         status = await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked")
         assert farm.attempts["finalize"] == policies.STEP_RETRY.maximum_attempts
         assert status.error is not None and status.error.code is ErrorCode.STORAGE_UNAVAILABLE
