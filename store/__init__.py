@@ -1,0 +1,50 @@
+"""Durable blobs: what a frame is made of and what it becomes. Start at base.py, then layout.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from store.base import BlobStat, Store
+from store.errors import (
+    AlreadyExists,
+    BlobCorrupt,
+    Conflict,
+    Nondeterministic,
+    NotFound,
+    OutputConflict,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
+from store.local import LocalStore
+
+__all__ = [
+    "AlreadyExists",
+    "BlobCorrupt",
+    "BlobStat",
+    "Conflict",
+    "LocalStore",
+    "Nondeterministic",
+    "NotFound",
+    "OutputConflict",
+    "Store",
+    "StoreDenied",
+    "StoreError",
+    "StoreFull",
+    "StoreUnavailable",
+    "open_store",
+]
+
+
+def open_store(url: str) -> Store:
+    """The store at a folder's path or a file:// URL. Raises StoreDenied where it cannot be used."""
+    if "://" not in url:
+        return LocalStore(Path(url).expanduser())
+    parts = urlsplit(url)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
+        return LocalStore(Path(unquote(parts.path)))
+    if parts.scheme == "s3":
+        raise StoreDenied(f"{url}: s3:// comes with the S3 back end; use a folder")
+    raise StoreDenied(f"{url}: a store is a folder's path or a file:// URL")

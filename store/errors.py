@@ -31,3 +31,11 @@ class StoreDenied(StoreError):
 
 class BlobCorrupt(StoreError):
     """The content does not match its name or its recorded hash."""
+
+
+class Nondeterministic(StoreError):
+    """Two attempts at the same samples of the same tile gave different films, both intact."""
+
+
+class OutputConflict(StoreError):
+    """A manifest that says something else is already published under this name. It stays."""

@@ -24,5 +24,8 @@ class SettingsInvalid(TracerError):
     """The settings do not fit the scene, for example a camera that it does not have."""
 
 
-class FilmInvalid(TracerError):
-    """A stored film is damaged, cut off, or belongs to something else."""
+class FilmInvalid(TracerError, ValueError):
+    """A stored film is damaged, cut off, or belongs to something else.
+
+    Also a ValueError: that is how the store, which may not import this, tells damage from other errors.
+    """
