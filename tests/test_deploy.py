@@ -1,0 +1,213 @@
+"""The container files, as far as they can be checked without a container engine: their form, and that what
+they name is there and works outside of containers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from settings import Settings
+from workflows import policies
+
+ROOT = Path(__file__).resolve().parents[1]
+COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text()
+COMPOSE: dict[str, Any] = YAML(typ="safe").load(COMPOSE_TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+WORKERS = ("control-worker", "tile-worker", "isolated-worker")
+ONE_SHOT = ("temporal-schema", "temporal-namespace", "client")
+
+
+def commands_of(dockerfile: str) -> list[tuple[str, str]]:
+    """(instruction, arguments) of each line, continued lines joined."""
+    joined = re.sub(r"\\\n", " ", dockerfile)
+    lines = [
+        line.strip() for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in lines]
+
+
+def seconds(duration: str) -> float:
+    """Of a compose duration such as 1m30s."""
+    parts = re.findall(r"(\d+)([smh])", duration)
+    assert "".join(n + unit for n, unit in parts) == duration
+    return float(sum(int(n) * {"s": 1, "m": 60, "h": 3600}[unit] for n, unit in parts))
+
+
+def bind_mounts() -> Iterator[str]:
+    for service in SERVICES.values():
+        yield from (volume.split(":")[0] for volume in service.get("volumes", []) if volume.startswith("."))
+
+
+def test_compose_file_follows_the_compose_specification(tmp_path: Path) -> None:
+    validate = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+
+    def check(path: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*validate, str(path)], capture_output=True, text=True, check=False)
+
+    done = check(ROOT / "docker-compose.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The check can fail: a misspelt key is refused.
+    misspelt = tmp_path / "docker-compose.yml"
+    misspelt.write_text(COMPOSE_TEXT.replace("restart:", "restarts:"))
+    assert check(misspelt).returncode != 0
+
+
+def test_the_farm_is_complete() -> None:
+    assert set(SERVICES) == {*WORKERS, *ONE_SHOT, "postgres", "temporal", "temporal-ui", "s3"}
+    for name, service in SERVICES.items():
+        if name in ONE_SHOT:
+            assert service.get("restart", "no") != "unless-stopped", name
+        else:
+            assert service["restart"] == "unless-stopped", name
+    for name in ("postgres", "temporal", "s3"):
+        assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
+
+
+def test_images_are_pinned_and_are_the_servers_that_the_tests_use() -> None:
+    images = {name: service["image"] for name, service in SERVICES.items() if "build" not in service}
+    for image in images.values():
+        assert re.search(r":v?\d+\.\d+", image), f"{image} is not pinned to a version"
+    assert re.search(r"^FROM python:3\.\d+-", DOCKERFILE, re.MULTILINE)
+    command = [str(Path(sys.executable).with_name("temporal")), "--version"]
+    version = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    tested = re.search(r"Server ([\d.]+), UI ([\d.]+)", version)
+    assert tested is not None
+    assert images["temporal"] == f"temporalio/server:{tested[1]}"
+    assert images["temporal-schema"] == images["temporal-namespace"] == f"temporalio/admin-tools:{tested[1]}"
+    assert images["temporal-ui"] == f"temporalio/ui:{tested[2]}"
+
+
+def test_ports_are_open_to_this_machine_only() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert ports
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+
+
+def test_services_wait_for_what_they_need() -> None:
+    for name, service in SERVICES.items():
+        for needed, how in service.get("depends_on", {}).items():
+            assert needed in SERVICES, name
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in SERVICES[needed], f"{name} waits for {needed} for ever"
+            if how["condition"] == "service_completed_successfully":
+                assert needed in ONE_SHOT, f"{name} waits for {needed} for ever"
+    assert (
+        SERVICES["temporal"]["depends_on"]["temporal-schema"]["condition"] == "service_completed_successfully"
+    )
+    for name in WORKERS:
+        assert "temporal-namespace" in SERVICES[name]["depends_on"], name
+
+
+def test_what_must_last_is_in_named_volumes() -> None:
+    used = {v.split(":")[0] for s in SERVICES.values() for v in s.get("volumes", []) if v[0] not in "./"}
+    assert used == set(COMPOSE["volumes"]) == {"store", "postgres", "s3"}
+    for name in (*WORKERS, "client"):
+        store = SERVICES[name]["environment"]["TESSERA_STORE"]
+        assert f"store:{store}" in SERVICES[name]["volumes"]
+        assert (
+            f"mkdir {store} && chown tessera {store}" in DOCKERFILE
+        )  # a new volume takes its owner from there
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_worker_has_time_to_drain(name: str) -> None:
+    grace = seconds(SERVICES[name]["stop_grace_period"])
+    assert grace >= policies.GRACEFUL_SHUTDOWN.total_seconds() + 5
+    assert SERVICES[name]["init"] is True
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_workers_command_works(name: str) -> None:
+    program, *arguments = SERVICES[name]["command"]
+    assert program == "python"
+    # Arguments are checked from left to right, so a wrong one fails before the help is shown.
+    command = [sys.executable, *arguments, "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_clients_command_is_installed() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert SERVICES["client"]["entrypoint"] == ["tessera"]
+    assert "tessera" in scripts
+    assert '["tessera", "--help"]' in DOCKERFILE
+
+
+def test_settings_of_the_farm_exist() -> None:
+    for name in (*WORKERS, "client"):
+        environment = SERVICES[name]["environment"]
+        ours = {key.removeprefix("TESSERA_").lower() for key in environment if key.startswith("TESSERA_")}
+        assert ours <= set(Settings.model_fields), name
+        assert environment["TEMPORAL_ADDRESS"].split(":")[0] in SERVICES
+
+
+def test_variables_are_explained_and_no_secret_is_written_down() -> None:
+    example = (ROOT / "deploy/env.example").read_text()
+    explained = set(re.findall(r"^(\w+)=", example, re.MULTILINE))
+    assert set(re.findall(r"\$\{(\w+)", COMPOSE_TEXT)) == explained
+    secret = re.compile(r"PASSWORD|PWD|SECRET|ACCESS_KEY")
+    for service in SERVICES.values():
+        for key, value in service.get("environment", {}).items():
+            assert not secret.search(key) or value.startswith("${"), f"{key} is written down"
+
+
+def test_mounted_and_copied_files_are_there() -> None:
+    assert [source for source in bind_mounts() if not (ROOT / source).exists()] == []
+    for _, arguments in [c for c in commands_of(DOCKERFILE) if c[0] == "COPY"]:
+        *sources, _ = arguments.split()
+        assert [source for source in sources if not (ROOT / source).exists()] == []
+    scripts = [
+        s for service in SERVICES.values() for s in service.get("command", []) if s.startswith("/deploy/")
+    ]
+    scripts.append(SERVICES["temporal"]["environment"]["DYNAMIC_CONFIG_FILE_PATH"])
+    assert len(scripts) == 3
+    for script in scripts:
+        assert (ROOT / "deploy/temporal" / Path(script).name).is_file()
+
+
+def test_the_image_holds_every_package_and_no_secret() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    needed = {package.split(".")[0] for package in setuptools["packages"]} | {"README.md"}
+    assert needed.isdisjoint(ignored)
+    assert {".git", ".env", ".venv", ".tessera"} <= set(ignored)
+
+
+def test_every_package_is_installed() -> None:
+    """A folder that pyproject forgets would be missing from the image, and from nowhere else."""
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    top = {"workflows", "activities", "tracer", "store", "telemetry", "client"}
+    found = {
+        p.parent.relative_to(ROOT).as_posix() for name in top for p in (ROOT / name).rglob("__init__.py")
+    }
+    assert {path.replace("/", ".") for path in found} == set(setuptools["packages"])
+
+
+def test_the_image_runs_as_a_user_and_warms_the_kernels_as_that_user() -> None:
+    names = [name for name, _ in commands_of(DOCKERFILE)]
+    assert names.count("USER") == 1
+    after = commands_of(DOCKERFILE)[names.index("USER") :]
+    assert after[0] == ("USER", "$UID")
+    warm = next(arguments for name, arguments in after if name == "RUN")
+    assert "warm()" in warm
+    assert after[-1][0] == "CMD"
+    assert after[-1][1].startswith("[")  # a shell in between would keep SIGTERM for itself
+
+
+@pytest.mark.parametrize(
+    ("shell", "path"),
+    [("bash", ".ci/run"), *(("sh", str(p.relative_to(ROOT))) for p in sorted(ROOT.glob("deploy/**/*.sh")))],
+)
+def test_a_script_parses(shell: str, path: str) -> None:
+    done = subprocess.run([shell, "-n", path], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
