@@ -15,7 +15,8 @@ from activities.attempt import Cancelled, Stop, WorkerLeaving, beat, beat_step
 from activities.errors import Refused, coded_errors
 from activities.scenes import SceneCache
 from contracts import ErrorCode, FramePlan, Tile, TileOutcome, TileResult, TileTask
-from store import Store, StoreFull, StoreUnavailable, films, layout
+from store import Store, StoreFull, StoreUnavailable, layout
+from store.films import newest_film, put_film
 from tracer.build import PreparedScene
 from tracer.film import decode_film, encode_film, new_film
 from tracer.render import render_samples
@@ -41,33 +42,32 @@ class TileActivities:
     @activity.defn(no_thread_cancel_exception=True)
     def render_tile(self, task: TileTask) -> TileResult:
         with coded_errors(self._worker):
-            stored = StoredFilm(self._store, task)
+            films = [StoredFilm(self._store, task, tile) for tile in task.tiles]
+            outcome, finished = TileOutcome.RENDERED, 0
             try:
                 beat_step("starting")
                 scene = self._scene(task)
-                render_to(task, stored, scene, self._checkpoint_seconds, beat)
-                outcome = TileOutcome.RENDERED
+                for film in films:
+                    report = _reporter(films, finished)
+                    render_to(film, scene, self._checkpoint_seconds, report)
+                    finished += 1
             except Stop as stop:
-                details = activity.cancellation_details()
-                if isinstance(stop, Cancelled) and details is not None and (details.paused or details.reset):
-                    # Paused or reset in Temporal itself, which wants a failure to hold the attempt back.
-                    raise CancelledError("stopped by Temporal; the film is kept") from None
-                outcome = TileOutcome.YIELDED if isinstance(stop, WorkerLeaving) else TileOutcome.STOPPED
+                outcome = _outcome_of(stop)
             return TileResult(
                 outcome=outcome,
-                samples=stored.samples,
-                resumed=stored.resumed,
+                finished=finished,
+                resumed=sum(film.resumed * film.tile.area for film in films[:finished]),
                 attempt=activity.info().attempt,
                 worker=self._worker,
             )
 
     @activity.defn(no_thread_cancel_exception=True)
     def newest_samples(self, task: TileTask) -> int:
-        """How many samples the tile's newest valid film in the store has."""
+        """How many samples the first tile's newest valid film in the store has."""
         with coded_errors(self._worker):
-            stored = StoredFilm(self._store, task)
-            stored.load()
-            return stored.samples
+            film = StoredFilm(self._store, task, task.tiles[0])
+            film.load()
+            return film.samples
 
     def _scene(self, task: TileTask) -> PreparedScene:
         data, _ = self._store.get(layout.plan(task.sample_key))
@@ -82,85 +82,92 @@ class TileActivities:
         return scene
 
 
-class StoredFilm:
-    """A tile's film in the store: what an attempt resumes from and writes its checkpoints to."""
+def _outcome_of(stop: Stop) -> TileOutcome:
+    details = activity.cancellation_details()
+    if isinstance(stop, Cancelled) and details is not None and (details.paused or details.reset):
+        # Paused or reset in Temporal itself, which wants a failure to hold the attempt back.
+        raise CancelledError("stopped by Temporal; the film is kept") from None
+    return TileOutcome.YIELDED if isinstance(stop, WorkerLeaving) else TileOutcome.STOPPED
 
-    def __init__(self, store: Store, task: TileTask) -> None:
+
+class StoredFilm:
+    """One tile's film in the store: what an attempt resumes from and writes its checkpoints to."""
+
+    def __init__(self, store: Store, task: TileTask, tile: Tile) -> None:
         self._store = store
-        self._task = task
+        self._sample_key = task.sample_key
+        self.tile = tile
+        self.target = task.samples
         self.samples = 0
         """Samples of the newest film that is known to be in the store."""
         self.resumed = 0
 
     def load(self) -> Film:
         """The newest valid film at or below the target; an empty one where there is none."""
-        tile = self._task.tile
-        found = films.newest_film(
-            self._store, self._task.sample_key, tile.tile_id, self._task.samples, self._decode
-        )
+        found = newest_film(self._store, self._sample_key, self.tile.tile_id, self.target, self._decode)
         for bad in found.set_aside:
             log.warning("damaged film set aside", extra={"film": bad})
         self.samples = self.resumed = found.samples
-        return new_film(tile.width, tile.height) if found.film is None else found.film
+        return new_film(self.tile.width, self.tile.height) if found.film is None else found.film
 
     def save(self, film: Film, samples: int) -> None:
         """Writes a checkpoint; equal bytes that are there already are fine."""
-        data = encode_film(
-            film, sample_key=self._task.sample_key, tile_id=self._task.tile.tile_id, samples=samples
-        )
-        films.put_film(
-            self._store, self._task.sample_key, self._task.tile.tile_id, samples, data, self._decode
-        )
+        tile_id = self.tile.tile_id
+        data = encode_film(film, sample_key=self._sample_key, tile_id=tile_id, samples=samples)
+        put_film(self._store, self._sample_key, tile_id, samples, data, self._decode)
         self.samples = samples
 
     def _decode(self, data: bytes) -> tuple[Film, int]:
-        tile = self._task.tile
-        return decode_film(
-            data,
-            sample_key=self._task.sample_key,
-            tile_id=tile.tile_id,
-            shape=(tile.height, tile.width),
+        shape = (self.tile.height, self.tile.width)
+        return decode_film(data, sample_key=self._sample_key, tile_id=self.tile.tile_id, shape=shape)
+
+
+def _reporter(films: list[StoredFilm], finished: int) -> Callable[[int], None]:
+    """What heartbeats say while films[finished] renders: done and target count pixels times samples over
+    all tiles of the task, so that their sum over running attempts is the frame's progress."""
+    before = sum(film.target * film.tile.area for film in films[:finished])
+    target = sum(film.target * film.tile.area for film in films)
+    current = films[finished]
+
+    def report(samples: int) -> None:
+        beat(
+            tile=current.tile.tile_id,
+            samples=samples,
+            stored=current.samples,
+            resumed=current.resumed,
+            done=before + samples * current.tile.area,
+            target=target,
         )
+
+    return report
 
 
 def render_to(
-    task: TileTask,
-    stored: StoredFilm,
-    scene: PreparedScene,
-    checkpoint_seconds: float,
-    report: Callable[..., None],
+    stored: StoredFilm, scene: PreparedScene, checkpoint_seconds: float, report: Callable[[int], None]
 ) -> None:
-    """Renders until the film has task.samples samples a pixel, and leaves it in the store.
+    """Renders until the film has its target of samples a pixel, and leaves it in the store.
 
-    report is called after every slice with the progress, and may raise Stop: then what is rendered is
-    stored before Stop goes on. How samples are grouped into slices cannot change the film.
+    report gets the samples done before every slice and may raise Stop: what is rendered is stored before
+    Stop goes on. How samples are grouped into slices cannot change the film.
     """
-    tile, rect = task.tile, pixel_rect(task.tile)
-    film = stored.load()
+    film, rect = stored.load(), pixel_rect(stored.tile)
     done = stored.samples
     saved_at = time.monotonic()
     seconds_per_sample = SLICE_SECONDS  # the first slice is one sample
-    while done < task.samples:
+    while done < stored.target:
         try:
-            report(
-                tile=tile.tile_id,
-                area=tile.area,
-                samples=done,
-                target=task.samples,
-                resumed=stored.resumed,
-                stored=stored.samples,
-            )
+            report(done)
         except Stop:
             if done > stored.samples:
                 stored.save(film, done)
             raise
-        count = max(1, min(task.samples - done, int(SLICE_SECONDS / seconds_per_sample)))
+        count = max(1, min(stored.target - done, int(SLICE_SECONDS / seconds_per_sample)))
         began = time.monotonic()
         render_samples(scene, film, rect, done, count)
         done += count
         ended = time.monotonic()
         seconds_per_sample = max(1e-6, (ended - began) / count)
-        if ended - saved_at >= checkpoint_seconds and done < task.samples:
+        if ended - saved_at >= checkpoint_seconds and done < stored.target:
             saved_at = ended
             _checkpoint(stored, film, done)
     if done > stored.samples:

@@ -13,6 +13,10 @@ MAX_TILES = 4096
 """More tiles than this would cost more in bookkeeping than they save when a worker dies."""
 TARGET_SECONDS = 20.0
 """How long one tile should take on one thread."""
+GROUP_SECONDS = 0.5
+GROUP_SIZE = 2
+"""Tiles that take less than GROUP_SECONDS share an activity with their neighbour. It keeps the history of
+a frame of thousands of tiny tiles at three events a tile, whatever the server's batching does."""
 
 
 def choose_tile_size(width: int, height: int, seconds: float) -> int:
@@ -36,6 +40,12 @@ def _tile_count(width: int, height: int, edge: int) -> int:
 
 def tile_count(plan: FramePlan) -> int:
     return _tile_count(plan.width, plan.height, plan.tile_size)
+
+
+def group_size(plan: FramePlan, samples: int) -> int:
+    """How many tiles one render_tile activity takes."""
+    seconds = plan.seconds_per_sample * samples / tile_count(plan)
+    return GROUP_SIZE if seconds < GROUP_SECONDS else 1
 
 
 def tile_at(plan: FramePlan, number: int) -> Tile:

@@ -11,30 +11,42 @@ import asyncio
 from collections import Counter, deque
 
 from temporalio import workflow
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from workflows import policies, queues
 from workflows.failures import to_failure
 from workflows.state import FrameState
-from workflows.tiling import tile_at
+from workflows.tiling import group_size, tile_at
 
 with workflow.unsafe.imports_passed_through():
     from contracts import ErrorCode, Failure, FramePlan, TileOutcome, TileResult, TileTask
 
 
+Group = tuple[int, ...]
+"""Numbers of tiles that one activity renders."""
+
+
 class TileWindow:
-    """Renders the tiles of one plan. What it learns goes into the frame's state."""
+    """Renders the tiles of one plan. What it learns goes into the frame's state.
+
+    Works in groups of tile numbers: cheap tiles share an activity, and a group that fails falls apart
+    into single tiles, so that judging and isolating only ever meet one tile.
+    """
 
     def __init__(self, state: FrameState, plan: FramePlan) -> None:
         self._state = state
         self._plan = plan
         self._waiting: deque[int] = deque()
-        self._active: dict[int, asyncio.Task[None]] = {}
-        self._rounds: Counter[int] = Counter()
+        self._active: dict[Group, asyncio.Task[None]] = {}
+        self._rounds: Counter[Group] = Counter()
+        self._single: set[int] = set()
+        self._group_size = group_size(plan, state.request.samples_per_pixel)
 
     @property
     def running(self) -> int:
-        return len(self._active)
+        """Tiles that are with workers, or wait in the queue for one."""
+        return sum(len(group) for group in self._active)
 
     async def run_until_change(self) -> bool:
         """Starts what may start and waits until a tile has ended. False: no tile is left to render.
@@ -42,19 +54,17 @@ class TileWindow:
         Also returns when the history is long enough and the window is empty: see `drained`. Raises the
         ActivityError that ends the frame.
         """
-        state = self._state
         if not self._active:  # also takes up tiles that a retry or a lost film put back
-            self._waiting = deque(n for n in range(state.tiles_total) if self._is_open(n))
+            self._waiting = deque(n for n in range(self._state.tiles_total) if self._is_open(n))
         while self._may_start():
-            number = self._waiting.popleft()
-            self._active[number] = asyncio.create_task(self._render(number))
+            group = self._next_group()
+            self._active[group] = asyncio.create_task(self._render(group))
         if not self._waiting and not self._active:
             return False
         await workflow.wait_condition(lambda: self._may_start() or self._any_ended() or self.drained)
-        for number in [n for n, task in self._active.items() if task.done()]:
-            self._active.pop(number).result()
-            if self._is_open(number):
-                self._waiting.appendleft(number)
+        for group in [g for g, task in self._active.items() if task.done()]:
+            self._active.pop(group).result()
+            self._waiting.extendleft(n for n in reversed(group) if self._is_open(n))
         return True
 
     @property
@@ -82,80 +92,95 @@ class TileWindow:
     def _any_ended(self) -> bool:
         return any(task.done() for task in self._active.values())
 
-    async def _render(self, number: int) -> None:
-        """One tile until it is rendered or dead, or until the frame pauses or drains."""
-        state = self._state
-        task = TileTask(
-            job_id=workflow.info().workflow_id,
-            sample_key=self._plan.sample_key,
-            tile=tile_at(self._plan, number),
-            samples=state.request.samples_per_pixel,
-        )
-        while self._is_open(number) and not state.paused and not _history_is_long():
+    def _next_group(self) -> Group:
+        group = [self._waiting.popleft()]
+        while self._waiting and len(group) < self._group_size and not self._is_single(group[0]):
+            if self._is_single(self._waiting[0]):
+                break
+            group.append(self._waiting.popleft())
+        return tuple(group)
+
+    def _is_single(self, number: int) -> bool:
+        return number in self._single or number in self._state.isolated
+
+    async def _render(self, group: Group) -> None:
+        """A group until it is rendered, or a single tile is dead, or until the frame pauses or drains."""
+        while group and not self._state.paused and not _history_is_long():
+            task = TileTask(
+                job_id=workflow.info().workflow_id,
+                sample_key=self._plan.sample_key,
+                tiles=tuple(tile_at(self._plan, number) for number in group),
+                samples=self._state.request.samples_per_pixel,
+            )
             try:
-                outcome = await self._round(number, task)
+                outcome = await self._round(group, task)
             except ActivityError as error:
                 if not is_cancelled_exception(error):
                     raise
                 return  # stopped before it began
-            if outcome is TileOutcome.STOPPED:
+            if outcome is not TileOutcome.YIELDED:
                 return
+            group = tuple(number for number in group if self._is_open(number))
 
-    async def _round(self, number: int, task: TileTask) -> TileOutcome | None:
+    async def _round(self, group: Group, task: TileTask) -> TileOutcome | None:
         """One bounded round of attempts, and what follows from it. None: it failed and was judged."""
-        alone = number in self._state.isolated
+        alone = group[0] in self._state.isolated
         try:
-            result = await self._attempts(number, task, alone)
+            result = await self._attempts(group, task, alone)
         except ActivityError as error:
-            failure = to_failure(error, task.tile.tile_id)
+            failure = to_failure(error, task.tiles[0].tile_id)
             if is_cancelled_exception(error) or failure.code.is_terminal:
                 raise
-            await self._judge(number, task, failure, alone)
+            self._state.last_failure = failure
+            attempts = _round_policy(alone).maximum_attempts
+            self._state.count(attempts=attempts, attempts_lost=attempts)
+            if len(group) > 1:
+                self._single.update(group)
+            else:
+                await self._judge(group[0], task, failure, alone)
             return None
-        yielded = result.outcome is TileOutcome.YIELDED  # its worker leaves; another one goes on at once
-        self._state.count(
-            attempts=result.attempt, attempts_lost=result.attempt - 1, attempts_yielded=int(yielded)
-        )
-        if result.outcome is TileOutcome.RENDERED:
-            self._state.rendered.add(number)
+        finished = group[: result.finished]
+        self._state.rendered.update(finished)
+        for number in finished:
             self._state.standing.pop(number, None)
             self._state.isolated.discard(number)
-            self._state.count(
-                samples_resumed=result.resumed * task.tile.area,
-                samples_rendered=(result.samples - result.resumed) * task.tile.area,
-            )
+        samples = sum(tile.area for tile in task.tiles[: result.finished]) * task.samples
+        self._state.count(
+            attempts=result.attempt,
+            attempts_lost=result.attempt - 1,
+            attempts_yielded=int(result.outcome is TileOutcome.YIELDED),
+            samples_resumed=result.resumed,
+            samples_rendered=samples - result.resumed,
+        )
         return result.outcome
 
-    async def _attempts(self, number: int, task: TileTask, alone: bool) -> TileResult:
-        self._rounds[number] += 1  # an attempt_id must not repeat within a run
-        engine, tile_id = self._plan.engine, task.tile.tile_id
+    async def _attempts(self, group: Group, task: TileTask, alone: bool) -> TileResult:
+        self._rounds[group] += 1  # an attempt_id must not repeat within a run
+        engine, names = self._plan.engine, " ".join(tile.tile_id for tile in task.tiles)
         result: TileResult = await workflow.execute_activity(
             "render_tile",
             task,
             result_type=TileResult,
             task_queue=queues.isolated(engine) if alone else queues.tiles(engine),
-            activity_id=f"{tile_id}.{self._rounds[number]}",
-            summary=f"tile {tile_id} to {task.samples} samples" + (", alone" if alone else ""),
+            activity_id=f"{task.tiles[0].tile_id}.{self._rounds[group]}",
+            summary=f"tile {names} to {task.samples} samples" + (", alone" if alone else ""),
             start_to_close_timeout=policies.ATTEMPT_TIMEOUT,
             heartbeat_timeout=policies.HEARTBEAT_TIMEOUT,
-            retry_policy=policies.ISOLATED_RETRY if alone else policies.TILE_RETRY,
+            retry_policy=_round_policy(alone),
             priority=policies.priority(self._state.request),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         )
         return result
 
     async def _judge(self, number: int, task: TileTask, failure: Failure, alone: bool) -> None:
-        """A round failed. The store says how far the tile is, and that decides."""
+        """A tile's round failed. The store says how far the tile is, and that decides."""
         state = self._state
-        attempts = (policies.ISOLATED_RETRY if alone else policies.TILE_RETRY).maximum_attempts
-        state.count(attempts=attempts, attempts_lost=attempts)
-        state.last_failure = failure
         newest: int = await workflow.execute_activity(
             "newest_samples",
             task,
             result_type=int,
             task_queue=queues.SERVICE,
-            summary=f"how far is {task.tile.tile_id}",
+            summary=f"how far is {task.tiles[0].tile_id}",
             start_to_close_timeout=policies.ATTEMPT_TIMEOUT,
             heartbeat_timeout=policies.HEARTBEAT_TIMEOUT,
             retry_policy=policies.JUDGE_RETRY,
@@ -175,6 +200,10 @@ class TileWindow:
                     f"{task.samples} samples; last: {failure.code}: {failure.message}",
                 }
             )
+
+
+def _round_policy(alone: bool) -> RetryPolicy:
+    return policies.ISOLATED_RETRY if alone else policies.TILE_RETRY
 
 
 def _history_is_long() -> bool:

@@ -62,6 +62,8 @@ class Farm:
 
     def __init__(self, tiles: int = 4) -> None:
         self.tiles = tiles
+        self.seconds_per_sample = 1000.0
+        """Tiles that are not cheap: each has an activity of its own."""
         self.attempts: Counter[str] = Counter()
         """Attempts by activity name, and for tiles also by (tile_id, queue's kind)."""
         self.newest: dict[str, int] = {}
@@ -80,10 +82,13 @@ class Farm:
             width=16 * self.tiles,
             height=16,
             tile_size=16,
+            seconds_per_sample=self.seconds_per_sample,
         )
 
     async def rendered(self, task: TileTask, kind: str) -> TileResult:
-        return TileResult(outcome=TileOutcome.RENDERED, samples=task.samples, attempt=activity.info().attempt)
+        return TileResult(
+            outcome=TileOutcome.RENDERED, finished=len(task.tiles), attempt=activity.info().attempt
+        )
 
     async def published(self, task: FinalizeTask) -> FinalizeOutcome:
         return FinalizeOutcome(result=RESULT)
@@ -95,7 +100,7 @@ class Farm:
                 activity.heartbeat()
                 await asyncio.sleep(0.05)
         except asyncio.CancelledError:
-            return TileResult(outcome=TileOutcome.STOPPED, samples=1)
+            return TileResult(outcome=TileOutcome.STOPPED, finished=0)
 
     # --- the activities -------------------------------------------------------------------------
 
@@ -108,7 +113,8 @@ class Farm:
     async def _render(self, task: TileTask) -> TileResult:
         kind = "isolated" if activity.info().task_queue == queues.isolated(ENGINE) else "tiles"
         self.attempts["tile"] += 1
-        self.attempts[f"{task.tile.tile_id} {kind}"] += 1
+        for tile in task.tiles:
+            self.attempts[f"{tile.tile_id} {kind}"] += 1
         return await self.render(task, kind)
 
     @activity.defn(name="finalize_frame")
@@ -118,7 +124,7 @@ class Farm:
 
     @activity.defn(name="newest_samples")
     async def _newest(self, task: TileTask) -> int:
-        return self.newest.get(task.tile.tile_id, 0)
+        return self.newest.get(task.tiles[0].tile_id, 0)
 
     @activity.defn(name="record_dead_letter")
     async def _record(self, letter: DeadLetter) -> None:

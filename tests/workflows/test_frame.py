@@ -58,10 +58,12 @@ async def test_a_yielded_tile_goes_on_elsewhere_without_spending_an_attempt(clie
     farm = Farm(tiles=2)
 
     async def render(task: TileTask, kind: str) -> TileResult:
-        if farm.attempts[f"{FIRST} tiles"] <= 6 and task.tile.x == 0:  # more often than a round has attempts
-            return TileResult(outcome=TileOutcome.YIELDED, samples=3)
+        if (
+            farm.attempts[f"{FIRST} tiles"] <= 6 and task.tiles[0].x == 0
+        ):  # more often than a round has attempts
+            return TileResult(outcome=TileOutcome.YIELDED, finished=0)
         assert activity.info().attempt == 1
-        return TileResult(outcome=TileOutcome.RENDERED, samples=task.samples, resumed=3)
+        return TileResult(outcome=TileOutcome.RENDERED, finished=1, resumed=3 * 256)
 
     farm.render = render
     async with farm.running(client):
@@ -97,7 +99,7 @@ async def test_a_terminal_error_of_one_tile_stops_the_others(client: Client) -> 
     farm = Farm(tiles=3)
 
     async def render(task: TileTask, kind: str) -> TileResult:
-        if task.tile.x == 0:
+        if task.tiles[0].x == 0:
             raise ApplicationError("two films", type=ErrorCode.NONDETERMINISTIC)
         return await farm.until_stopped(task, kind)
 
@@ -116,7 +118,7 @@ async def test_a_tile_without_progress_is_isolated_then_dead_and_its_frame_parks
     farm = Farm(tiles=3)
 
     async def render(task: TileTask, kind: str) -> TileResult:
-        if task.tile.x == 0:
+        if task.tiles[0].x == 0:
             raise ApplicationError("bang", type=ErrorCode.RENDERER_CRASHED)
         return await farm.rendered(task, kind)
 
@@ -257,3 +259,44 @@ async def test_never_more_than_the_window_is_pending(client: Client) -> None:
         gate.set()
         assert await handle.result() == RESULT
     assert farm.attempts["tile"] == 3 * policies.WINDOW
+
+
+async def test_cheap_tiles_share_an_activity_and_fall_apart_when_it_fails(
+    env: WorkflowEnvironment, client: Client
+) -> None:
+    farm = Farm(tiles=7)
+    farm.seconds_per_sample = 0.001
+
+    async def render(task: TileTask, kind: str) -> TileResult:
+        if any(tile.x == 16 for tile in task.tiles):
+            raise ApplicationError("bang", type=ErrorCode.RENDERER_CRASHED)
+        return await farm.rendered(task, kind)
+
+    farm.render = render
+    async with farm.running(client):
+        handle = await farm.start(client, request())
+        await env.sleep(1000)
+        status = await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked")
+        farm.render = farm.rendered
+        await handle.signal(FrameWorkflow.retry)
+        assert await handle.result() == RESULT
+    assert (status.tiles.rendered, status.tiles.dead) == (6, 1)
+    assert farm.attempts[f"{FIRST} tiles"] == 4 + 1  # a round beside the bad one, then alone
+
+
+async def test_a_group_that_yields_half_way_goes_on_with_the_rest(client: Client) -> None:
+    farm = Farm(tiles=2)
+    farm.seconds_per_sample = 0.001
+
+    async def render(task: TileTask, kind: str) -> TileResult:
+        if len(task.tiles) == 2:
+            return TileResult(outcome=TileOutcome.YIELDED, finished=1)
+        return await farm.rendered(task, kind)
+
+    farm.render = render
+    async with farm.running(client):
+        handle = await farm.start(client, request())
+        assert await handle.result() == RESULT
+        status = await handle.query(FrameWorkflow.status)
+    assert farm.attempts[f"{FIRST} tiles"] == 1
+    assert status.samples.rendered == status.samples.target
