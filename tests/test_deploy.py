@@ -3,7 +3,11 @@ they name is there and works outside of containers."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -13,9 +17,11 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.testing import WorkflowEnvironment
 
 from settings import Settings
-from workflows import policies
+from workflows import attributes, policies
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text()
@@ -211,3 +217,33 @@ def test_the_image_runs_as_a_user_and_warms_the_kernels_as_that_user() -> None:
 def test_a_script_parses(shell: str, path: str) -> None:
     done = subprocess.run([shell, "-n", path], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.system
+async def test_the_control_service_starts_against_a_bare_server_and_leaves_on_sigterm() -> None:
+    service = SERVICES["control-worker"]
+    temporal = shutil.which("temporal", path=str(Path(sys.executable).parent))
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal) as server:
+        address = server.client.service_client.config.target_host
+        environment = {**os.environ, **service["environment"], "TEMPORAL_ADDRESS": address}
+        worker = await asyncio.create_subprocess_exec(
+            sys.executable, *service["command"][1:], cwd=ROOT, env=environment, stderr=asyncio.subprocess.PIPE
+        )
+        assert worker.stderr is not None
+        try:
+            async with asyncio.timeout(60):
+                while b"polling" not in (line := await worker.stderr.readline()):
+                    assert line, "the worker left before it polled"
+            # The frames' search attributes are there: without them no frame could start.
+            listed = await server.client.operator_service.list_search_attributes(
+                ListSearchAttributesRequest(namespace="default")
+            )
+            assert {key.name for key in attributes.ALL} <= set(listed.custom_attributes)
+            worker.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(seconds(service["stop_grace_period"])):
+                await worker.communicate()
+            assert worker.returncode == 0
+        finally:
+            if worker.returncode is None:
+                worker.kill()
+                await worker.wait()
