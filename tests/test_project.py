@@ -26,7 +26,7 @@ DEVELOPMENT = {"bench", "scenes", "tests"}
 ALLOWED = {
     "contracts": {"pydantic"},
     "workflows": {"temporalio", "contracts", "workflows"},
-    "tracer": {"numpy", "PIL", "OpenEXR", "tracer"},
+    "tracer": {"numpy", "PIL", "OpenEXR", "Imath", "tracer"},  # Imath comes with OpenEXR
     "tracer.kernels": {"numpy", "numba", "llvmlite", "tracer"},
     "store": {"boto3", "botocore", "store"},
 }
