@@ -146,12 +146,13 @@ class Farm:
                 client,
                 task_queue=queue,
                 activities=activities,
+                identity="scripted",
                 max_heartbeat_throttle_interval=throttle,
                 default_heartbeat_throttle_interval=throttle,
             )
 
         async with (
-            Worker(client, task_queue=queues.CONTROL, workflows=[FrameWorkflow]),
+            Worker(client, task_queue=queues.CONTROL, workflows=[FrameWorkflow], identity="scripted"),
             worker(queues.SERVICE, [self._prepare, self._newest, self._record, self._remove, self._discard]),
             worker(queues.tiles(ENGINE), [self._render]),
             worker(queues.isolated(ENGINE), [self._render]),
