@@ -332,13 +332,13 @@ class FramePlan(Message):
 
 
 class TileTask(Message):
-    """The input of render_tile."""
+    """The input of render_tile: one tile, or a few so cheap that each alone would be mostly overhead."""
 
     job_id: str
     sample_key: Sha256
-    tile: Tile
+    tiles: tuple[Tile, ...]
     samples: int
-    """How many samples a pixel the film has when the tile is rendered."""
+    """How many samples a pixel a film has when its tile is rendered."""
 
 
 class TileOutcome(StrEnum):
@@ -351,13 +351,13 @@ class TileOutcome(StrEnum):
 
 
 class TileResult(Message):
-    """What one attempt reports. All counts are samples a pixel."""
+    """What one attempt reports."""
 
     outcome: TileOutcome
-    samples: int
-    """Samples of the newest film in the store."""
+    finished: int
+    """How many of the task's tiles, from the first on, are rendered."""
     resumed: int = 0
-    """Samples that this attempt took from a checkpoint."""
+    """Samples of the finished tiles (pixels times samples) that came from checkpoints."""
     attempt: int = 1
     worker: str = ""
 

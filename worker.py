@@ -103,10 +103,10 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     ]
 
 
-async def run_role(role: str, settings: Settings, supervised: bool = False) -> None:
+async def run_role(role: str, settings: Settings, supervisor: int | None = None) -> None:
     """Serves until SIGTERM or SIGINT, then drains: running tiles store what they have and yield.
 
-    A supervised worker also drains when the process that started it is gone.
+    With the process id of a supervisor it also drains when that one is gone.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -121,7 +121,7 @@ async def run_role(role: str, settings: Settings, supervised: bool = False) -> N
         workers = await asyncio.to_thread(render_workers, client, settings, role, name)
     log.info("polling", extra={"role": role, "queues": [w.task_queue for w in workers]})
     running = [asyncio.create_task(worker.run()) for worker in workers]
-    stopping = asyncio.create_task(_orphaned_or(stop) if supervised else stop.wait())
+    stopping = asyncio.create_task(_wait(stop, supervisor))
     await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
     log.info("draining", extra={"role": role})
     await asyncio.gather(*(worker.shutdown() for worker in workers))
@@ -129,13 +129,11 @@ async def run_role(role: str, settings: Settings, supervised: bool = False) -> N
     stopping.cancel()
 
 
-async def _orphaned_or(stop: asyncio.Event) -> bool:
-    """Waits for the signal, or until another process has inherited this one."""
-    parent = os.getppid()
-    while not stop.is_set() and os.getppid() == parent:
+async def _wait(stop: asyncio.Event, supervisor: int | None) -> None:
+    """Waits for the signal, or until another process has inherited this one from its supervisor."""
+    while not stop.is_set() and supervisor in (None, os.getppid()):
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), timeout=0.5)
-    return True
 
 
 async def register_search_attributes(client: Client) -> None:
@@ -147,9 +145,8 @@ async def register_search_attributes(client: Client) -> None:
     listed = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace=client.namespace)
     )
-    missing = {
-        key.name: int(key.indexed_value_type) for key in attributes.ALL if key.name not in listed.custom_attributes
-    }
+    known = listed.custom_attributes
+    missing = {key.name: int(key.indexed_value_type) for key in attributes.ALL if key.name not in known}
     if missing:
         await client.operator_service.add_search_attributes(
             AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)  # type: ignore[arg-type]
@@ -207,10 +204,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(SUPERVISED, action="store_true", help="leave when the starting process is gone")
     options = parser.parse_args(argv)
     configure_logs()
+    supervisor = os.getppid() if options.supervised else None
     settings = Settings() if options.slots is None else Settings(slots=options.slots)
     if options.role == "all":
         return supervise(settings)
-    asyncio.run(run_role(options.role, settings, options.supervised))
+    asyncio.run(run_role(options.role, settings, supervisor))
     return 0
 
 

@@ -33,7 +33,7 @@ from store import NotFound, Store, films, layout
 from store.publish import publish, put_verified
 from tracer.errors import FilmInvalid
 from tracer.film import CHANNELS, NONFINITE, decode_film, resolve
-from tracer.images import ExrWriter, to_srgb8, verify_exr, write_png
+from tracer.images import ExrWriter, display_pixels, verify_exr, write_png
 from workflows.tiling import tile_at, tile_count
 
 NONFINITE_SHARE = 1e-4
@@ -149,7 +149,8 @@ class MergedFrame:
         self.films: list[FilmRecord] = []
         self.nonfinite = 0
         self.exr, self.png = folder / "frame.exr", folder / "preview.png"
-        rgba = np.zeros((plan.height, plan.width, 4), dtype=np.uint8)
+        transparent = task.request.settings.hide_environment
+        preview = np.zeros((plan.height, plan.width, 4 if transparent else 3), dtype=np.uint8)
         digest = hashlib.sha256()
         attributes = {
             "tessera.job_id": task.job_id,
@@ -164,13 +165,12 @@ class MergedFrame:
                 channels = resolve(band, self._samples)
                 exr.write_rows(channels)
                 rgb = np.stack([channels[c] for c in "RGB"], axis=-1)
-                rgba[row : row + band.shape[0], :, :3] = to_srgb8(rgb, 0.0)
-                alpha = np.clip(channels["A"], 0.0, 1.0) if task.request.settings.hide_environment else 1.0
-                rgba[row : row + band.shape[0], :, 3] = np.rint(np.float32(255.0) * alpha)
+                alpha = channels["A"] if transparent else None
+                preview[row : row + band.shape[0]] = display_pixels(rgb, alpha)
         self.film_sha256 = digest.hexdigest()
         self._check_nonfinite()
         verify_exr(self.exr, plan.width, plan.height)
-        write_png(self.png, rgba)
+        write_png(self.png, preview)
 
     def _bands(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """The frame's film in bands of one row of tiles: (first row of pixels, (rows, width, CHANNELS))."""
