@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import multiprocessing
 import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -295,6 +297,31 @@ def test_a_name_is_given_only_to_what_is_on_the_disk(
     events.clear()
     local.swap("a/b/k", b"", put.version)
     assert events == ["sync temporary", "rename a/b/k", "sync a/b"]
+
+
+def test_a_swap_that_has_compared_does_not_bring_a_deleted_key_back(
+    local: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = local.put_new("k", b"old")
+    deleter = threading.Thread(target=local.delete, args=("k",))
+    waits = threading.Event()
+    flock, rename = fcntl.flock, os.rename
+
+    def flock_and_tell(file: Any, how: int) -> None:
+        if threading.current_thread() is deleter:
+            waits.set()
+        flock(file, how)
+
+    def rename_after_the_delete_has_come(source: Path, target: Path) -> None:
+        deleter.start()
+        wait_until(lambda: waits.is_set() or not deleter.is_alive())
+        rename(source, target)
+
+    monkeypatch.setattr(fcntl, "flock", flock_and_tell)
+    monkeypatch.setattr(os, "rename", rename_after_the_delete_has_come)
+    local.swap("k", b"new", seen.version)
+    deleter.join()
+    assert local.stat("k") is None
 
 
 # --- writers that are killed ----------------------------------------------------------------------
