@@ -82,9 +82,10 @@ class ExrWriter:
             self._names = sorted(arrays)
             self._file = OpenEXR.OutputFile(str(self._temporary), self._header())
         # The library trusts sizes: it would read beyond the end of an array that is too short.
-        rows = len(arrays[self._names[0]])
-        if sorted(arrays) != self._names or any(a.shape != (rows, self._width) for a in arrays.values()):
-            raise ValueError(f"a band of this picture is {self._names}, each of ({rows}, {self._width})")
+        shapes = {array.shape for array in arrays.values()}
+        rows = min(shapes)[0]
+        if sorted(arrays) != self._names or shapes != {(rows, self._width)}:
+            raise ValueError(f"a band of this picture is {self._names}, each of (rows, {self._width})")
         if self._rows + rows > self._height:
             raise ValueError(f"row {self._rows + rows} of a picture of {self._height} rows")
         self._file.writePixels(arrays, rows)
@@ -181,7 +182,11 @@ def read_exr(path: Path, names: Collection[str] | None = None) -> tuple[dict[str
 
 
 def verify_exr(path: Path, width: int, height: int) -> None:
-    """Decodes all of it; ImageInvalid where it is damaged, of another size, or not finite everywhere."""
+    """Decodes all of it; ImageInvalid where it is damaged, of another size, or not finite everywhere.
+
+    Compressed blocks carry a checksum, blocks that did not shrink carry none: a flipped bit there is
+    seen only by the hash that the manifest holds.
+    """
     reader = ExrReader(path)
     if (reader.width, reader.height) != (width, height):
         raise ImageInvalid(f"{path}: {reader.width}x{reader.height} pixels, not {width}x{height}")
