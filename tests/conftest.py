@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,3 +25,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield point
     finally:
         subprocess.run(["umount", str(point)], check=True)
+
+
+def run_python(code: str, folder: Path, environment: dict[str, str] | None = None) -> str:
+    """What the code prints, run by another Python in the folder with np, Path and tracer.images imported."""
+    imports = "import numpy as np\nfrom pathlib import Path\nfrom tracer.images import *\n"
+    root = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", imports + textwrap.dedent(code)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": root} | (environment or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
