@@ -158,6 +158,29 @@ def test_damaged_pixels_are_refused(tmp_path: Path) -> None:
         verify_exr(path, WIDTH, HEIGHT)
 
 
+def test_no_damage_crashes_the_process(tmp_path: Path) -> None:
+    """Also not an attribute of a type that nobody knows, which a valid file may have."""
+    code = """
+        band = np.zeros((20, 30), np.float32)
+        with ExrWriter(Path("a.exr"), 30, 20, {"tessera.seed": "0"}) as exr:
+            exr.write_rows({"R": band, "G": band, "albedo.B": band})
+        whole = Path("a.exr").read_bytes()
+        random = np.random.default_rng(3)
+        damaged = [whole.replace(b"string\\0", b"strung\\0")]
+        for place in range(8, 600, 2):
+            damaged.append(whole[:place] + random.bytes(1) + whole[place + 1 :])
+        for number, data in enumerate(damaged):
+            Path("a.exr").write_bytes(data)
+            try:
+                read_exr(Path("a.exr"))
+            except ImageInvalid:
+                print(number)
+        """
+    refused = run_python(code, tmp_path).split()
+    assert "0" not in refused
+    assert len(refused) > 50
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_values_that_are_not_finite_are_refused_with_their_channel(tmp_path: Path, value: float) -> None:
     channels = picture()

@@ -136,19 +136,19 @@ class ExrReader:
             raise ImageInvalid(f"{path}: no such file")
         self._path = path
         try:
+            # InputFile reads bands, File cannot; but InputFile.header() crashes the process on an attribute
+            # of a type that it does not know (3.5.3).
+            header = OpenEXR.File(str(path), header_only=True).header()
             self._file = OpenEXR.InputFile(str(path))
-            header = self._file.header()
-        except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+            self.names: list[str] = sorted(channel.name for channel in header["channels"])
+        except (OSError, RuntimeError, ValueError) as error:
             raise ImageInvalid(f"{path}: not a readable OpenEXR file: {error}") from error
         if not self._file.isComplete():
             raise ImageInvalid(f"{path}: rows are missing; the file was not written to its end")
-        window = header["dataWindow"]
-        self._top = window.min.y
-        self.width = window.max.x - window.min.x + 1
-        self.height = window.max.y - window.min.y + 1
-        self.names: list[str] = sorted(header["channels"])
-        self.attributes = {k: v.decode(errors="replace") for k, v in header.items() if isinstance(v, bytes)}
-        if any((c.xSampling, c.ySampling) != (1, 1) for c in header["channels"].values()):
+        (left, self._top), (right, bottom) = (corner.tolist() for corner in header["dataWindow"])
+        self.width, self.height = right - left + 1, bottom - self._top + 1
+        self.attributes = {name: value for name, value in header.items() if isinstance(value, str)}
+        if any((channel.xSampling, channel.ySampling) != (1, 1) for channel in header["channels"]):
             raise ImageInvalid(f"{path}: subsampled channels are not supported")
 
     def rows(self, first: int, count: int, names: Collection[str] | None = None) -> dict[str, Float32]:
