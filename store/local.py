@@ -69,8 +69,11 @@ class LocalStore:
         self._temporaries = self.root / OWN_FOLDER / "tmp"
         self._locks = self.root / OWN_FOLDER / "locks"
         try:
+            missing = [f for f in (self._locks, self._temporaries, *self._locks.parents) if not f.exists()]
             for folder in (self._temporaries, self._locks):
                 folder.mkdir(parents=True, exist_ok=True)
+            for folder in missing:
+                _sync_folder(folder.parent)
         except OSError as error:
             kind, remedy = _FAULTS.get(error.errno or 0, (StoreDenied, "choose another folder"))
             raise kind(f"cannot use {self.root} as a store: {error}; {remedy}") from error

@@ -223,6 +223,24 @@ def test_the_version_changes_while_the_clock_stands(
     assert len(set(versions)) == len(versions)
 
 
+def test_a_new_root_is_on_the_disk_before_its_first_blob(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    sync = os.fsync
+
+    def fsync(handle: int) -> None:
+        sync(handle)
+        synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    LocalStore(tmp_path / "a" / "root")
+    assert {tmp_path, tmp_path / "a", tmp_path / "a/root", tmp_path / "a/root" / OWN_FOLDER} == set(synced)
+    synced.clear()
+    LocalStore(tmp_path / "a" / "root")
+    assert synced == []
+
+
 def test_a_name_is_given_only_to_what_is_on_the_disk(
     local: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
