@@ -195,18 +195,19 @@ class MergedFrame:
         """The tile's finished film; None, and set aside, where it is not valid."""
         key = layout.film(self._plan.sample_key, tile.tile_id, self._samples)
         try:
-            data, _ = self._store.get(key)
+            data, found = self._store.get(key)
+        except NotFound:
+            return None
+        try:
             film, samples = decode_film(
                 data,
                 sample_key=self._plan.sample_key,
                 tile_id=tile.tile_id,
                 shape=(tile.height, tile.width),
             )
-        except NotFound:
-            return None
         except FilmInvalid as error:
             log.warning("damaged film set aside", extra={"film": key, "error": str(error)})
-            films.set_aside(self._store, key)
+            films.set_aside(self._store, key, found.version)
             return None
         if samples != self._samples:
             raise Refused(ErrorCode.INTERNAL, f"{key} holds {samples} samples, not what its name says")

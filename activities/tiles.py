@@ -101,6 +101,8 @@ class StoredFilm:
         self.samples = 0
         """Samples of the newest film that is known to be in the store."""
         self.resumed = 0
+        self._own: list[int] = []
+        """Sample counts of the films that this attempt has made, but for the last."""
 
     def load(self) -> Film:
         """The newest valid film at or below the target; an empty one where there is none."""
@@ -114,8 +116,18 @@ class StoredFilm:
         """Writes a checkpoint; equal bytes that are there already are fine."""
         tile_id = self.tile.tile_id
         data = encode_film(film, sample_key=self._sample_key, tile_id=tile_id, samples=samples)
-        put_film(self._store, self._sample_key, tile_id, samples, data, self._decode)
+        new = put_film(self._store, self._sample_key, tile_id, samples, data, self._decode)
         self.samples = samples
+        self._prune()
+        if new:
+            self._own.append(samples)
+
+    def _prune(self) -> None:
+        """Removes this attempt's older checkpoints but for the one before the newest, which would be
+        needed if the newest were damaged. Films that others made may be what a published frame is made
+        of: they stay."""
+        while len(self._own) > 1:
+            self._store.delete(layout.film(self._sample_key, self.tile.tile_id, self._own.pop(0)))
 
     def _decode(self, data: bytes) -> tuple[Film, int]:
         shape = (self.tile.height, self.tile.width)

@@ -8,7 +8,7 @@ that: any other error (no memory, a defect) leaves the stored film where it is.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, NamedTuple, TypeVar
 
@@ -52,14 +52,15 @@ def newest_film(
 
 def put_film(  # noqa: PLR0917 - the first four are the film's name
     store: Store, sample_key: str, tile_id: str, samples: int, data: bytes, decode: Decode[Film]
-) -> None:
-    """Writes a checkpoint. Equal bytes that are there already are success; a damaged film under the name
-    is set aside and replaced. Raises Nondeterministic where a valid film with other bytes is there."""
+) -> bool:
+    """Writes a checkpoint; says whether it was new. Equal bytes that are there already are success; a
+    damaged film under the name is set aside and replaced. Raises Nondeterministic where a valid film with
+    other bytes is there."""
     key = layout.film(sample_key, tile_id, samples)
     for _ in range(PUT_TRIES):
         try:
             store.put_new(key, data)
-            return
+            return True
         except AlreadyExists:
             pass
         try:
@@ -67,7 +68,7 @@ def put_film(  # noqa: PLR0917 - the first four are the film's name
         except NotFound:  # set aside by another attempt since the put
             continue
         if stored == data:
-            return
+            return False
         if _decoded(stored, samples, decode) is not None:
             raise Nondeterministic(
                 f"{key} is there with other bytes (sha256 {_sha256(stored)[:16]}, now {_sha256(data)[:16]}): "
@@ -90,20 +91,6 @@ def set_aside(store: Store, key: str, version: str | None = None) -> None:
         store.put_new(layout.set_aside(key, _sha256(data)), data)
     with suppress(Conflict):  # then the film was replaced meanwhile
         store.delete(key, found.version)
-
-
-def prune(store: Store, sample_key: str, tile_id: str, keep: Collection[int]) -> int:
-    """Deletes the tile's films but for the two newest and those in `keep`; says how many.
-
-    The newest may turn out damaged, so the one before it stays. keep: the sample counts that frames
-    published or are rendered to, for a request for fewer samples goes on from them.
-    """
-    blobs = {layout.film_samples(blob.key): blob for blob in store.list(layout.films(sample_key, tile_id))}
-    counts = sorted(n for n in blobs if n is not None)
-    removable = [n for n in counts[:-2] if n not in keep]
-    for samples in removable:
-        store.delete(blobs[samples].key)
-    return len(removable)
 
 
 def _decoded(data: bytes, samples: int, decode: Decode[Film]) -> Film | None:

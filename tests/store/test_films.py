@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store import BlobStat, Nondeterministic, NotFound, Store, StoreUnavailable, layout
-from store.films import newest_film, prune, put_film, set_aside
+from store.films import newest_film, put_film, set_aside
 
 KEY, TILE = "5a" * 32, "x0000y0000w0064h0064"
 
@@ -145,18 +145,10 @@ def test_setting_aside_spares_what_has_been_put_in_its_place(store: Store) -> No
     set_aside(store, layout.film(KEY, TILE, 99))  # absent: nothing to do
 
 
-def test_pruning_keeps_the_two_newest_and_what_others_need(store: Store) -> None:
-    put(store, 1, 2, 4, 8, 16, 32)
-    assert prune(store, KEY, TILE, keep={4}) == 3
-    assert counts(store) == [4, 16, 32]
-    assert prune(store, KEY, TILE, keep={4}) == 0
-    damage(store, 32)
-    assert newest_film(store, KEY, TILE, 64, decode).samples == 16
-
-
 def test_films_of_other_tiles_stay(store: Store, tmp_path: Path) -> None:
     other = "x0064y0000w0064h0064"
     put(store, 1, 2, 3)
-    put_film(store, KEY, other, 1, encode(1), decode)
-    prune(store, KEY, TILE, keep=())
+    assert put_film(store, KEY, other, 1, encode(1), decode)
+    assert not put_film(store, KEY, other, 1, encode(1), decode)  # there already
+    set_aside(store, layout.film(KEY, TILE, 3))
     assert newest_film(store, KEY, other, 1, decode).samples == 1
