@@ -26,7 +26,7 @@ def entry(function: Function) -> Function:
 
 def device(function: Function) -> Function:
     """A function that only kernels call."""
-    compiled: Function = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    compiled: Function = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, forceinline=True)(function)
     return compiled
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tracer import film as f
 from tracer.kernels import bsdf, device, entry, inlined
 from tracer.kernels import sampler as s
+from tracer.kernels.borrow import borrowed
 from tracer.kernels.camera import camera_ray, vector
 from tracer.kernels.environment import sky_radiance
 from tracer.kernels.intersection import MISS
@@ -176,6 +177,7 @@ def _add_sample(pixel: NDArray[np.float64], sample: Sample) -> None:
 @entry
 def render(scene: SceneArrays, film: NDArray[np.float64], x: int, y: int, first: int, count: int) -> None:
     """Adds samples first .. first + count to the film of the tile whose top left pixel is (x, y)."""
+    scene = borrowed(scene)
     view = scene.frame[0]
     for row in range(film.shape[0]):
         for column in range(film.shape[1]):
