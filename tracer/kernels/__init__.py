@@ -19,22 +19,27 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def entry(function: Function) -> Function:
-    """A kernel that Python calls: cached on disk, and it releases the GIL."""
+    """A kernel that Python calls: cached on disk, and it releases the GIL.
+
+    One that takes arrays out of tuples borrows them first (tracer.kernels.borrow).
+    """
     compiled: Function = njit(cache=True, nogil=True, error_model="numpy")(function)
     return compiled
 
 
-def device(function: Function) -> Function:
-    """A function that only kernels call."""
-    compiled: Function = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, forceinline=True)(function)
-    return compiled
-
-
 def inlined(function: Function) -> Function:
-    """A small `device` function of inner loops, where the cost of a call would show."""
-    compiled: Function = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, forceinline=True)(
-        function
-    )
+    """A function that becomes part of each kernel that calls it: small, or called in one place only."""
+    return _function(function, inline=True)
+
+
+def device(function: Function) -> Function:
+    """A function of its own, called from kernels. One that is given arrays borrows them first."""
+    return _function(function, inline=False)
+
+
+def _function(function: Function, *, inline: bool) -> Function:
+    decorate = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, forceinline=inline)
+    compiled: Function = decorate(function)
     return compiled
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tracer.kernels import device, inlined
+from tracer.kernels import inlined
 from tracer.kernels.layout import Records
 from tracer.kernels.mathematics import Vec3, add, cos_sin_turns, normalize, scale, sub
 
@@ -14,7 +14,7 @@ def vector(v: tuple[float, ...]) -> Vec3:
     return (v[0], v[1], v[2])
 
 
-@device
+@inlined
 def camera_ray(view: Records, x: float, y: float, u: float, v: float) -> tuple[Vec3, Vec3]:
     """(origin, unit direction) through the point (x, y) of the picture, in pixels from its top left.
 

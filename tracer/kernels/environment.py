@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracer.kernels import device, entry, inlined
+from tracer.kernels.borrow import borrowed
 from tracer.kernels.layout import Sky
 from tracer.kernels.mathematics import (
     PI,
@@ -49,6 +50,7 @@ def _pixel(sky: Sky, x: int, y: int) -> Vec3:
 @device
 def sky_radiance(sky: Sky, d: Vec3) -> Vec3:
     """What arrives from direction d (unit, pointing away from the scene)."""
+    sky = borrowed(sky)
     height, width = sky.pixels.shape[0], sky.pixels.shape[1]
     if width == 1 and height == 1:
         return _pixel(sky, 0, 0)
@@ -78,6 +80,7 @@ def _cell_pdf(sky: Sky, row: int, column: int) -> float:
 @device
 def sky_pdf(sky: Sky, d: Vec3) -> float:
     """The density by solid angle with which `sample_sky` gives d."""
+    sky = borrowed(sky)
     height, width = sky.pixels.shape[0], sky.pixels.shape[1]
     u, v = picture_coordinates(sky, d)
     return _cell_pdf(sky, min(int(v * height), height - 1), min(int(u * width), width - 1))
@@ -86,6 +89,7 @@ def sky_pdf(sky: Sky, d: Vec3) -> float:
 @device
 def sample_sky(sky: Sky, u: float, v: float) -> tuple[Vec3, float]:
     """(direction, its density by solid angle)."""
+    sky = borrowed(sky)
     width = sky.pixels.shape[1]
     row = find_interval(sky.row_cdf, u)
     columns = sky.column_cdf[row]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracer import film as f
-from tracer.kernels import bsdf, device, entry, inlined
+from tracer.kernels import bsdf, entry, inlined
 from tracer.kernels import sampler as s
 from tracer.kernels.borrow import borrowed
 from tracer.kernels.camera import camera_ray, vector
@@ -53,7 +53,7 @@ def power_heuristic(pdf: float, other: float) -> float:
     return 1.0 / (1.0 + ratio * ratio)
 
 
-@device
+@inlined
 def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.uint32) -> Sample:
     """The radiance that arrives at o from d (unit), one estimate."""
     view = scene.frame[0]
@@ -120,7 +120,7 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
     return Sample(radiance, coverage, albedo, normal, depth)
 
 
-@device
+@inlined
 def direct_light(
     scene: SceneArrays,
     surface: Surface,
@@ -159,7 +159,7 @@ def _is_finite(c: Vec3) -> bool:
     return squares - squares == 0.0
 
 
-@device
+@inlined
 def _add_sample(pixel: NDArray[np.float64], sample: Sample) -> None:
     """Adds one sample to a pixel's sums, in the order in which every film adds them."""
     if not _is_finite(sample.radiance):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tracer.kernels import device, inlined
+from tracer.kernels.borrow import borrowed
 from tracer.kernels.bvh_build import MAX_DEPTH
 from tracer.kernels.layout import Geometry
 from tracer.kernels.mathematics import Vec3
@@ -114,6 +115,7 @@ def closest_hit(geometry: Geometry, o: Vec3, d: Vec3, t_min: float, after: int, 
     Hits are ordered by t, equal ones by the triangle's number, so that a ray goes on from a hit that it is
     to pass without missing or repeating another one at the same place. The order of nodes plays no part.
     """
+    geometry = borrowed(geometry)
     shear, inv = shear_of(d), inverse_of(d)
     best = Hit(MISS, t_max, 0.0, 0.0)
     stack = np.empty(MAX_DEPTH, np.int32)
@@ -154,6 +156,7 @@ def closest_hit(geometry: Geometry, o: Vec3, d: Vec3, t_min: float, after: int, 
 @device
 def occluded(geometry: Geometry, o: Vec3, d: Vec3, t_max: float) -> bool:
     """Whether anything is hit at 0 < t < t_max."""
+    geometry = borrowed(geometry)
     shear, inv = shear_of(d), inverse_of(d)
     stack = np.empty(MAX_DEPTH, np.int32)
     stack[0] = 0

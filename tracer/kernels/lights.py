@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracer.kernels import device, entry, inlined
+from tracer.kernels import entry, inlined
 from tracer.kernels.camera import vector
 from tracer.kernels.environment import find_interval, sample_sky, sky_pdf, sky_radiance
 from tracer.kernels.layout import Records, SceneArrays
@@ -40,7 +40,7 @@ class LightSample(NamedTuple):
     is_delta: bool
 
 
-@device
+@inlined
 def sample_light(scene: SceneArrays, point: Vec3, choice: float, u: float, v: float) -> LightSample:
     p = scene.lights.choice
     if choice < p[EMITTERS]:

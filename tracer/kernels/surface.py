@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tracer.kernels import device, inlined
+from tracer.kernels import inlined
 from tracer.kernels.bsdf import Bsdf, make_bsdf
 from tracer.kernels.layout import Geometry, Records, SceneArrays, Surfaces, Textures
 from tracer.kernels.mathematics import Vec3, add, cross, dot, normalize, scale, sub
@@ -47,7 +47,7 @@ def largest(v: Vec3) -> float:
     return max(abs(v[0]), max(abs(v[1]), abs(v[2])))
 
 
-@device
+@inlined
 def place_at(geometry: Geometry, triangle: int, b1: float, b2: float) -> Place:
     p0, p1, p2 = vertex(geometry, triangle, 0), vertex(geometry, triangle, 1), vertex(geometry, triangle, 2)
     point = add(scale(p0, 1.0 - b1 - b2), add(scale(p1, b1), scale(p2, b2)))
@@ -81,7 +81,7 @@ def local_corners(geometry: Geometry, shape: Records, triangle: int) -> tuple[in
     return t[0] - shape.first_vertex, t[1] - shape.first_vertex, t[2] - shape.first_vertex
 
 
-@device
+@inlined
 def texture_coordinates(
     geometry: Geometry, surfaces: Surfaces, triangle: int, b1: float, b2: float
 ) -> TexCoords:
@@ -92,7 +92,7 @@ def texture_coordinates(
     return (u0, v0, u1, v1)
 
 
-@device
+@inlined
 def base_color_at(
     geometry: Geometry,
     surfaces: Surfaces,
@@ -121,7 +121,7 @@ def base_color_at(
     return (min(max(r, 0.0), 1.0), min(max(g, 0.0), 1.0), min(max(b, 0.0), 1.0)), min(max(a, 0.0), 1.0)
 
 
-@device
+@inlined
 def opacity_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> float:
     """The share of light that the surface stops: glTF's alphaMode."""
     surfaces = scene.surfaces
@@ -135,7 +135,7 @@ def opacity_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> float
     return alpha
 
 
-@device
+@inlined
 def emission_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> Vec3:
     """Radiance that leaves a point of an emissive triangle, whatever the side."""
     surfaces = scene.surfaces
@@ -147,7 +147,7 @@ def emission_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> Vec3
     return textured(scene.textures, material.emissive_texture, at, factor)
 
 
-@device
+@inlined
 def surface_at(scene: SceneArrays, triangle: int, b1: float, b2: float, wo: Vec3) -> Surface:
     """The surface as seen from direction wo."""
     geometry, surfaces, textures = scene.geometry, scene.surfaces, scene.textures
@@ -175,7 +175,7 @@ def surface_at(scene: SceneArrays, triangle: int, b1: float, b2: float, wo: Vec3
     )
 
 
-@device
+@inlined
 def shading_normal(
     scene: SceneArrays, triangle: int, b1: float, b2: float, n: Vec3, at: TexCoords, wo: Vec3
 ) -> Vec3:
@@ -208,7 +208,7 @@ def _interpolated(values: Records, first: int, i0: int, i1: int, i2: int, b1: fl
     )
 
 
-@device
+@inlined
 def _bent(scene: SceneArrays, triangle: int, b1: float, b2: float, n: Vec3, at: TexCoords) -> Vec3:
     """n as the normal texture wants it; n itself where there is no usable tangent."""
     geometry, surfaces = scene.geometry, scene.surfaces

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tracer.kernels import device, inlined
+from tracer.kernels.borrow import borrowed
 from tracer.kernels.layout import Records, Textures
 from tracer.kernels.mathematics import Vec3, lerp
 from tracer.scene import Wrap
@@ -45,6 +46,7 @@ def texel(textures: Textures, image: Records, srgb: int, x: int, y: int) -> Vec4
 @device
 def look_up(textures: Textures, use: int, at: TexCoords) -> Vec4:
     """The decoded, linear RGBA of texture use number `use` at these texture coordinates."""
+    textures = borrowed(textures)
     use_record = textures.uses[use]
     image = textures.images[use_record.image]
     m, srgb = use_record.transform, use_record.srgb

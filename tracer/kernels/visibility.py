@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracer.kernels import device, inlined
+from tracer.kernels import inlined
 from tracer.kernels.intersection import ANY_ID, MISS, Hit, closest_hit, occluded
 from tracer.kernels.layout import SceneArrays
 from tracer.kernels.mathematics import Vec3
@@ -25,7 +25,7 @@ def passes(scene: SceneArrays, hit: Hit, segment_key: np.uint32) -> bool:
     return np.float64(combine(segment_key, np.uint32(hit.triangle))) * TO_UNIT >= opacity
 
 
-@device
+@inlined
 def first_hit(scene: SceneArrays, o: Vec3, d: Vec3, t_max: float, segment_key: np.uint32) -> Hit:
     """The nearest hit with a surface that stops the ray; MISS where there is none before t_max."""
     hit = closest_hit(scene.geometry, o, d, 0.0, ANY_ID, t_max)
@@ -37,7 +37,7 @@ def first_hit(scene: SceneArrays, o: Vec3, d: Vec3, t_max: float, segment_key: n
     return hit
 
 
-@device
+@inlined
 def unoccluded(scene: SceneArrays, o: Vec3, d: Vec3, t_max: float, segment_key: np.uint32) -> bool:
     """Whether nothing stops the ray before t_max."""
     if scene.frame[0].has_alpha:
