@@ -1,0 +1,69 @@
+"""Fetching a published picture: verified against its manifest, written beside the target, then renamed."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+from client.errors import BadInput, Unreachable
+from contracts import ImageRecord, Manifest
+from store import NotFound, Store
+
+FORMATS = (".exr", ".png", ".npy")
+
+
+def check_output(path: Path) -> None:
+    """Raises BadInput where the picture could not be written, before anything is rendered."""
+    if path.suffix.lower() not in FORMATS:
+        raise BadInput(f"{path}: the output's format is its extension, one of {' '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise BadInput(f"{path}: the folder {path.parent} is not there")
+
+
+def fetch(store: Store, manifest: Manifest, outputs: list[Path], exposure: float | None = 0.0) -> None:
+    """Writes the frame's picture to each output, by its extension. exposure: stops for PNG; None: auto."""
+    from tracer.images import replace_file
+
+    image = manifest.frame.images[0]
+    with tempfile.TemporaryDirectory(prefix="tessera-fetch-") as folder:
+        local = Path(folder) / "frame.exr"
+        with open(local, "wb") as file:
+            _download(store, image, file)
+        for output in outputs:
+            try:
+                if output.suffix.lower() == ".exr":
+                    with replace_file(output) as temporary:
+                        temporary.write_bytes(local.read_bytes())
+                else:
+                    _convert(local, output, exposure, manifest.frame.request.settings.hide_environment)
+            except OSError as error:
+                raise BadInput(f"{output}: {error.strerror or error}") from error
+
+
+def _download(store: Store, image: ImageRecord, target: BinaryIO) -> None:
+    digest = hashlib.sha256()
+    try:
+        with store.open(image.key) as source:
+            while piece := source.read(1 << 20):
+                digest.update(piece)
+                target.write(piece)
+    except NotFound as error:
+        raise Unreachable(f"{image.key}: named by the manifest, but gone from the store") from error
+    if digest.hexdigest() != image.sha256:
+        raise Unreachable(f"{image.key}: damaged in the store, its hash is not the manifest's")
+
+
+def _convert(exr: Path, output: Path, exposure: float | None, transparent: bool) -> None:
+    import numpy as np
+
+    from tracer.images import auto_exposure, display_pixels, read_exr, write_npy, write_png
+
+    channels, _ = read_exr(exr, ["R", "G", "B", "A"])
+    rgb = np.stack([channels[name] for name in "RGB"], axis=-1)
+    if output.suffix.lower() == ".npy":
+        write_npy(output, rgb)
+        return
+    stops = auto_exposure(rgb) if exposure is None else exposure
+    write_png(output, display_pixels(rgb, channels["A"] if transparent else None, stops))

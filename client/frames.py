@@ -1,0 +1,37 @@
+"""Frame ranges and output names: what `--frames 1-100x2,3` and `-o shot.####.png` mean."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+MAX_FRAMES = 100_000
+EXAMPLE = "for example 1-240, 1-100x2 or 1,3,5-10"
+
+_PART = re.compile(r"(-?\d+)(?:-(-?\d+)(?:x(\d+))?)?")
+_FIELD = re.compile(r"\{frame:0(\d+)d\}|(####)")
+
+
+def parse_frames(text: str) -> list[int]:
+    """The frame numbers in the order given, each once. Raises ValueError with an example."""
+    numbers: dict[int, None] = {}
+    for part in text.split(","):
+        match = _PART.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"{part.strip()!r} is no frame range; {EXAMPLE}")
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if last < first or step < 1:
+            raise ValueError(f"{part.strip()!r} has no frames in it; {EXAMPLE}")
+        if (last - first) // step >= MAX_FRAMES:
+            raise ValueError(f"{part.strip()!r} is more than {MAX_FRAMES} frames")
+        numbers.update(dict.fromkeys(range(first, last + 1, step)))
+    return list(numbers)
+
+
+def is_template(output: str) -> bool:
+    return _FIELD.search(output) is not None
+
+
+def output_path(output: str, frame: int) -> Path:
+    """The file for one frame: #### and {frame:0Nd} become its number, everything else stays."""
+    return Path(_FIELD.sub(lambda match: f"{frame:0{int(match[1] or 4)}d}", output))

@@ -1,0 +1,110 @@
+"""The command line's options: what each means, and how its text becomes a value."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from client.request import Options
+
+
+def add_scene_options(parser: argparse.ArgumentParser) -> None:
+    """What `render` and `submit` have in common."""
+    parser.add_argument("scene", type=Path, help=".gltf, .glb, .obj or .ply")
+    parser.add_argument("--project", help="whose frame it is (default: TESSERA_PROJECT, else 'default')")
+    parser.add_argument("--frames", default="1", help="1-100x2,3,7; x is the step (default: 1)")
+    parser.add_argument("--priority", type=int, default=50, help="0 to 100, higher first (default: 50)")
+    parser.add_argument("--tile", type=int, metavar="N", help="edge of a tile in pixels, at most 128")
+    parser.add_argument("--root", type=Path, help="where the scene may refer to (default: its folder)")
+    picture = parser.add_argument_group("picture")
+    picture.add_argument("--size", type=size, metavar="WxH", help="default: height 720, the camera's aspect")
+    picture.add_argument("--spp", type=int, default=64, help="samples a pixel (default: 64)")
+    picture.add_argument("--max-depth", type=int, default=8, help="segments of a path (default: 8)")
+    picture.add_argument("--seed", type=int, default=0)
+    picture.add_argument("--fps", type=float, default=24.0, help="time of a frame is frame/fps (default: 24)")
+    picture.add_argument("--backfaces", choices=("shade", "black"), default="shade")
+    camera = parser.add_argument_group("camera")
+    camera.add_argument("--camera", help="name or number of one of the scene's cameras (default: the first)")
+    camera.add_argument("--look-from", type=vector, metavar="X,Y,Z")
+    camera.add_argument("--look-at", type=vector, metavar="X,Y,Z")
+    camera.add_argument("--fov", type=float, metavar="DEG", help="full vertical angle")
+    camera.add_argument("--up", choices=("y", "z"), default=None)
+    camera.add_argument("--aperture", type=float, metavar="RADIUS", help="thin lens; needs --focus")
+    camera.add_argument("--focus", type=float, metavar="DISTANCE")
+    light = parser.add_argument_group("environment")
+    light.add_argument("--environment", metavar="FILE|R,G,B", help=".hdr, .exr or .npy, or three numbers")
+    light.add_argument("--environment-scale", type=float, default=1.0, metavar="S")
+    light.add_argument("--environment-rotation", type=float, default=0.0, metavar="DEG")
+    light.add_argument("--hide-environment", action="store_true", help="black, transparent background")
+
+
+def options_of(given: argparse.Namespace, default_project: str) -> Options:
+    settings: dict[str, Any] = {
+        "max_depth": given.max_depth,
+        "seed": given.seed,
+        "fps": given.fps,
+        "backfaces": given.backfaces,
+        "hide_environment": given.hide_environment,
+    }
+    if given.size is not None:
+        settings["width"], settings["height"] = given.size
+    if given.aperture is not None:
+        settings["aperture_radius"] = given.aperture
+    if given.focus is not None:
+        settings["focus_distance"] = given.focus
+    camera = {
+        "look_from": given.look_from,
+        "look_at": given.look_at,
+        "vertical_fov_degrees": given.fov,
+        "up": given.up,
+    }
+    if any(value is not None for value in camera.values()):
+        settings["camera_override"] = {key: value for key, value in camera.items() if value is not None}
+    if given.environment is not None:
+        settings["environment"] = environment(given.environment) | {
+            "scale": given.environment_scale,
+            "rotation_degrees": given.environment_rotation,
+        }
+    return Options(
+        project=given.project or default_project,
+        camera=given.camera,
+        samples_per_pixel=given.spp,
+        settings=settings,
+        priority=given.priority,
+        tile_size=given.tile,
+        root=given.root,
+    )
+
+
+def environment(text: str) -> dict[str, Any]:
+    """A file's path, or three numbers."""
+    try:
+        return {"radiance": vector(text)}
+    except argparse.ArgumentTypeError:
+        return {"path": text}
+
+
+def size(text: str) -> tuple[int, int]:
+    width, separator, height = text.lower().partition("x")
+    if not separator or not width.isdecimal() or not height.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT, for example 1280x720")
+    return int(width), int(height)
+
+
+def vector(text: str) -> tuple[float, float, float]:
+    try:
+        x, y, z = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not three numbers X,Y,Z") from None
+    return x, y, z
+
+
+def exposure(text: str) -> float | None:
+    """Stops; None for "auto"."""
+    if text == "auto":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of stops nor auto") from None
