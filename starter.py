@@ -38,6 +38,7 @@ from settings import Settings
 
 __all__ = ["main", "render_frame", "submit_frame"]
 
+OUTPUTS = "a file ending in .exr, .png or .npy; may be repeated"
 EXAMPLES = """examples:
   tessera render scene.glb -o picture.exr -o picture.png --size 1920x1080 --spp 256
   tessera render shot.gltf -o 'shot.####.png' --frames 1-100x2
@@ -104,9 +105,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     render = command("render", "submit, watch, and fetch the picture", render_frames)
     add_scene_options(render)
-    render.add_argument(
-        "-o", "--output", action="append", required=True, help=".exr, .png or .npy; repeatable"
-    )
+    render.add_argument("-o", "--output", action="append", required=True, help=OUTPUTS)
     render.add_argument("--exposure", type=exposure, default=0.0, metavar="EV|auto", help="of the PNG alone")
     add_scene_options(command("submit", "start the frame and print its job id", submit_frames))
     job_command("status", "how a job is going", show_status)
@@ -115,11 +114,9 @@ def make_parser() -> argparse.ArgumentParser:
     job_command("resume", "go on after a pause", signal_job)
     job_command("retry", "try a parked job again", signal_job)
     cancel = job_command("cancel", "end a job; submit it again to go on", cancel_job)
-    cancel.add_argument("--discard", action="store_true", help="also remove the films made so far")
+    cancel.add_argument("--discard", action="store_true", help="also remove its films")
     fetch = job_command("fetch", "write a published picture", fetch_job)
-    fetch.add_argument(
-        "-o", "--output", action="append", required=True, help=".exr, .png or .npy; repeatable"
-    )
+    fetch.add_argument("-o", "--output", action="append", required=True, help=OUTPUTS)
     fetch.add_argument("--exposure", type=exposure, default=0.0, metavar="EV|auto", help="of the PNG alone")
     listing = command("list", "the frames that Temporal knows", list_jobs)
     listing.add_argument("--status", help="only frames of this status")

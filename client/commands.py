@@ -30,9 +30,8 @@ async def render_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
     async with session(settings) as opened:
         submitted = [await _submit(opened, request, local) for request in requests]
         finished: list[JobStatus] = []
-        for request, status in zip(requests, submitted, strict=True):
-            if status.result is None:
-                status = await opened.wait(request.job_id, make_reporter())
+        for request, first in zip(requests, submitted, strict=True):
+            status = first if first.result else await opened.wait(request.job_id, make_reporter())
             if status.result is not None:
                 opened.fetch(request.job_id, outputs[request.frame_number], given.exposure)
                 for path in outputs[request.frame_number]:
@@ -68,9 +67,8 @@ async def _submit(opened: Session, request: FrameRequest, local: Any) -> JobStat
     if status.result is not None:
         print(f"{status.job_id} is published already", file=sys.stderr)
     elif opened.web_ui:
-        print(
-            f"{status.job_id}\n{opened.web_ui}/namespaces/default/workflows/{status.job_id}", file=sys.stderr
-        )
+        page = f"{opened.web_ui}/namespaces/default/workflows/{status.job_id}"
+        print(f"{status.job_id}\nWeb UI: {page}", file=sys.stderr)
     else:
         print(status.job_id, file=sys.stderr)
     return status
@@ -168,9 +166,8 @@ async def list_jobs(given: argparse.Namespace, settings: Settings) -> ExitCode:
     if given.json:
         print_document({"frames": rows})
     for row in [] if given.json else rows:
-        print(
-            f"{row['status']:16} {100 * (row['progress'] or 0):3.0f} %  {row['started_at'][:19]}  {row['job_id']}"
-        )
+        percent, started = 100 * (row["progress"] or 0), row["started_at"][:19]
+        print(f"{row['status']:16} {percent:3.0f} %  {started}  {row['job_id']}")
     return ExitCode.DONE
 
 

@@ -51,7 +51,7 @@ def embedded_farm(settings: Settings) -> Iterator[FarmRecord]:
     state = settings.state_dir
     try:
         state.mkdir(parents=True, exist_ok=True)
-        lock = open(clients_lock(state), "a")
+        lock = open(clients_lock(state), "a")  # noqa: SIM115  closed below
     except OSError as error:
         raise Unreachable(f"{state}: cannot keep the farm's state here: {error.strerror}") from error
     with lock:

@@ -116,6 +116,7 @@ async def key_of(description: WorkflowExecutionDescription) -> str:
 
 async def _start(client: Client, request: FrameRequest, reuse: WorkflowIDReusePolicy) -> None:
     settings = request.settings
+    scene = request.scene.entry[-80:]
     size = f"{settings.width}x{settings.height}" if settings.width else "default size"
     await client.start_workflow(
         WORKFLOW,
@@ -126,8 +127,8 @@ async def _start(client: Client, request: FrameRequest, reuse: WorkflowIDReusePo
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         memo={KEY_MEMO: request.idempotency_key},
         search_attributes=attributes.of_request(request),
-        static_summary=f"{request.scene.entry} frame {request.frame_number}, {request.samples_per_pixel} samples",
-        static_details=f"project {request.project_id}, {size}, depth {settings.max_depth}, seed {settings.seed}",
+        static_summary=f"{scene} frame {request.frame_number}, {request.samples_per_pixel} samples",
+        static_details=f"project {request.project_id}, {size}, depth {settings.max_depth}",
         priority=policies.priority(request),
         rpc_timeout=timedelta(seconds=20),
     )

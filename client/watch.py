@@ -67,7 +67,7 @@ class Rate:
         self._seen.append((now, done))
         while now - self._seen[0][0] > RATE_SECONDS:
             self._seen.popleft()
-        (then, before), elapsed = self._seen[0], now - self._seen[0][0]
+        before, elapsed = self._seen[0][1], now - self._seen[0][0]
         rate = max(0.0, done - before) / elapsed if elapsed > 0 else 0.0
         return rate, (status.samples.target - done) / rate if rate > 0 else None
 
@@ -103,9 +103,8 @@ class PlainReporter:
                 self._warned.add(warning)
                 print(f"warning: {warning}", file=sys.stderr)
         text, (last_text, last_time) = describe(status), self._last
-        changed = text.split(",")[0] != last_text.split(",")[0] or (
-            status.note and status.note not in last_text
-        )
+        changed = text.split(",")[0] != last_text.split(",")[0]
+        changed |= status.note is not None and status.note not in last_text
         moved = status.progress != self._progress and now - last_time > PLAIN_SECONDS
         if not changed and not moved:
             return
