@@ -38,9 +38,7 @@ def evaluate_many(b: Bsdf, wo: Vec3, wi: Array, out: Array) -> None:
 
 
 @entry
-def make(
-    base: Vec3, metallic: float, roughness: float, f0: float, specular: float, tint: Vec3
-) -> Bsdf:
+def make(base: Vec3, metallic: float, roughness: float, f0: float, specular: float, tint: Vec3) -> Bsdf:
     return bsdf.make_bsdf(base, metallic, roughness, f0, specular, tint)
 
 
@@ -134,7 +132,9 @@ def test_samples_are_distributed_as_the_pdf_says(name: str, angle: float) -> Non
     sample_many(b, wo, np.random.default_rng(7).random((n, 3)), s)
     wi = s[s[:, 6] > 0.0, :3]
     row = np.minimum((wi[:, 2] * rows).astype(int), rows - 1)
-    column = np.minimum((np.arctan2(wi[:, 1], wi[:, 0]) / (2 * np.pi) % 1.0 * columns).astype(int), columns - 1)
+    column = np.minimum(
+        (np.arctan2(wi[:, 1], wi[:, 0]) / (2 * np.pi) % 1.0 * columns).astype(int), columns - 1
+    )
     counts = np.bincount(row * columns + column, minlength=rows * columns)
     w, solid = hemisphere(rows * fine)  # 2 n columns: rows * fine * 2 = columns * fine
     out = np.empty((len(w), 4))
@@ -173,7 +173,14 @@ units = st.floats(0.0, 1.0)
 
 @settings(max_examples=200)
 @given(
-    st.tuples(units, units, units), units, units, units, units, st.floats(0.01, 1.55), st.floats(0.01, 1.55), units
+    st.tuples(units, units, units),
+    units,
+    units,
+    units,
+    units,
+    st.floats(0.01, 1.55),
+    st.floats(0.01, 1.55),
+    units,
 )
 def test_reciprocity_and_no_negative_or_infinite_value(  # noqa: PLR0917 - hypothesis gives them in order
     base: Vec3, metallic: float, roughness: float, f0: float, specular: float, a: float, b: float, turn: float

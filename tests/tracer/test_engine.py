@@ -78,11 +78,7 @@ def test_kernels_see_the_pinned_target_and_a_cache_of_their_sources(tmp_path: Pa
 
 
 def test_numba_before_the_engine_is_refused() -> None:
-    code = (
-        "import numba\n"
-        "try: import tracer.kernels\n"
-        "except RuntimeError as error: print(error)"
-    )
+    code = "import numba\ntry: import tracer.kernels\nexcept RuntimeError as error: print(error)"
     assert "not pinned" in run(code)
 
 

@@ -23,7 +23,9 @@ def encoded() -> bytes:
     return f.encode_film(some_film(), sample_key=KEY, tile_id=TILE, samples=7)
 
 
-def decode(data: bytes, key: str = KEY, tile: str = TILE, shape: tuple[int, int] = (2, 3)) -> tuple[f.Film, int]:
+def decode(
+    data: bytes, key: str = KEY, tile: str = TILE, shape: tuple[int, int] = (2, 3)
+) -> tuple[f.Film, int]:
     return f.decode_film(data, sample_key=key, tile_id=tile, shape=shape)
 
 
