@@ -65,7 +65,7 @@ def _warnings(scene: Scene) -> list[str]:
             found.setdefault("tangents", m.name)
     sentences = {
         "transmission": "transmission (KHR_materials_transmission) is not rendered: shown opaque",
-        "tangents": "normal texture on a mesh without tangents: they are made per triangle, not by MikkTSpace",
+        "tangents": "normal texture on a mesh without tangents: made per triangle, not by MikkTSpace",
     }
     return [f"material {name!r}: {sentences[key]}" for key, name in found.items()]
 
@@ -117,8 +117,8 @@ class _Textures:
         return Textures(
             records(TEXTURE_USE, self._uses),
             records(IMAGE, rows),
-            np.ascontiguousarray(np.concatenate(texels[False] or [np.zeros((1, 4))]), np.uint8),
-            np.ascontiguousarray(np.concatenate(texels[True] or [np.zeros((1, 4))]), np.float32),
+            np.ascontiguousarray(np.concatenate(texels[False] or [np.zeros((1, 4), np.uint8)]), np.uint8),
+            np.ascontiguousarray(np.concatenate(texels[True] or [np.zeros((1, 4), np.float32)]), np.float32),
             decode_table(),
         )
 

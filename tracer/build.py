@@ -18,6 +18,7 @@ from tracer.lighting import choose_environment, emissive_triangles, fill_lights,
 from tracer.scene import Limits, Progress, Scene, View
 from tracer.viewpoint import Viewpoint, choose_viewpoint
 
+LIMITS = Limits()
 HASH_BYTES = 1 << 26
 """Bytes hashed between two calls of progress."""
 
@@ -38,9 +39,7 @@ def silent(step: str) -> None:
     """Progress that nobody listens to."""
 
 
-def prepare(
-    scene: Scene, view: View, progress: Progress = silent, limits: Limits = Limits()
-) -> PreparedScene:  # noqa: B008
+def prepare(scene: Scene, view: View, progress: Progress = silent, limits: Limits = LIMITS) -> PreparedScene:
     """Builds everything that kernels read. progress is called at least every second and may raise.
 
     Raises SettingsInvalid where the view does not fit the scene, SceneInvalid and SceneUnsupported where

@@ -195,7 +195,9 @@ class _Attributes:
         """(shapes, normals, tangents, uvs, colors); a row of zeros where there are none."""
         widths = {"normals": 3, "tangents": 4, "uvs": 2, "colors": 4}
         joined = [
-            np.ascontiguousarray(np.concatenate(self._parts[kind] or [np.zeros((1, width))]), np.float32)
+            np.ascontiguousarray(
+                np.concatenate(self._parts[kind] or [np.zeros((1, width), np.float32)]), np.float32
+            )
             for kind, width in widths.items()
         ]
         normals, tangents, uvs, colors = joined

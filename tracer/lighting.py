@@ -101,6 +101,9 @@ def make_sky(environment: Environment, progress: Progress) -> Sky:
         progress(f"environment, row {begin} of {height}")
         fill_cell_rows(pixels, cos_edges, begin, min(begin + step, height), weights, column_cdf)
     row_cdf = np.concatenate([[0.0], np.cumsum(weights)])
-    if row_cdf[-1] > 0.0:
-        row_cdf /= row_cdf[-1]
+    # A picture with an infinite texel cannot be sampled by brightness; its samples will be counted.
+    if math.isfinite(row_cdf[-1]):
+        row_cdf /= row_cdf[-1] or 1.0
+    else:
+        row_cdf[:] = 0.0
     return Sky(pixels, row_cdf, column_cdf, cos_edges, np.array(cos_sin(environment.rotation / math.tau)))

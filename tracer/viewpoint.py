@@ -17,7 +17,8 @@ HEIGHT = 720
 ASPECT = 16.0 / 9.0
 LARGEST_EDGE = 16384
 
-add, sub, scale, dot, cross = map(in_python, (m.add, m.sub, m.scale, m.dot, m.cross))
+add, sub, scale = in_python(m.add), in_python(m.sub), in_python(m.scale)
+dot, cross = in_python(m.dot), in_python(m.cross)
 
 
 class Sphere(NamedTuple):

@@ -83,7 +83,8 @@ def appendix_b(m: tuple[Any, ...], wo: Array, wi: Array) -> Array:
     high = (1.0 - metallic) * specular + metallic
     f = low + (high - low) * ((1.0 - v_h) ** 5)[:, None]
     diffuse = (1.0 - metallic) * base / np.pi
-    return (1.0 - f) * diffuse + f * (d * v)[:, None]
+    value: Array = (1.0 - f) * diffuse + f * (d * v)[:, None]
+    return value
 
 
 @pytest.mark.parametrize("name", [n for n in MATERIALS if n != "tinted"])
@@ -182,7 +183,7 @@ units = st.floats(0.0, 1.0)
     st.floats(0.01, 1.55),
     units,
 )
-def test_reciprocity_and_no_negative_or_infinite_value(  # noqa: PLR0917 - hypothesis gives them in order
+def test_reciprocity_and_no_negative_or_infinite_value(
     base: Vec3, metallic: float, roughness: float, f0: float, specular: float, a: float, b: float, turn: float
 ) -> None:
     m = make(base, metallic, roughness, f0, specular, (1.0, 0.5, 0.2))

@@ -92,7 +92,8 @@ def rays_for(seed: int, count: int, grid: int | None) -> Float64:
         return np.hstack([random.normal(scale=3.0, size=(count, 3)), random.normal(size=(count, 3))])
     o = random.integers(-2 * grid, 2 * grid + 1, (count, 3)) * 0.5
     d = random.integers(-grid, grid + 1, (count, 3)).astype(np.float64)  # many along an axis or in a plane
-    return np.hstack([o, d])[(d != 0).any(axis=1)]
+    rays: Float64 = np.hstack([o, d])[(d != 0).any(axis=1)]
+    return rays
 
 
 @settings(max_examples=60)
@@ -175,7 +176,7 @@ def test_odd_meshes_are_built_whole(kind: str) -> None:
         "one": one,
         "all the same": np.tile(one, (3000, 1)),
         "a row that shrinks": np.concatenate([one * 0.5**k for k in range(140)]),
-        "a line": np.concatenate([one + [k, 0, 0] for k in range(1000)]),
+        "a line": np.concatenate([one + np.array([k, 0, 0]) for k in range(1000)]),
         "huge": np.concatenate([one * 1e14 * k for k in range(1, 100)]),
         "tiny": np.concatenate([one * 1e-20 * k for k in range(1, 100)]),
     }[kind]

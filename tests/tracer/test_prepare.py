@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,9 +156,10 @@ GLOWING = lambert(0.5, 0.5, 0.5, emissive=(1.0, 1.0, 1.0))
     ],
 )
 def test_a_plain_white_environment_where_nothing_is_meant_to_light(
-    change: dict[str, object], white: bool
+    change: dict[str, Any], white: bool
 ) -> None:
-    p = prepare(world([facing_quad()], **({"environment": None} | change)), View())
+    settings: dict[str, Any] = {"environment": None} | change
+    p = prepare(world([facing_quad()], **settings), View())
     assert p.arrays.sky.pixels.ravel().tolist() == [float(white)] * 3
     assert said(p, "plain white environment") == white
 
@@ -173,7 +175,7 @@ def test_geometry_is_rebased_and_keeps_its_digits() -> None:
     camera = look((0.0, 0.0, 3.0))
     moved = camera.transform.copy()
     moved[:3, 3] += far
-    lamp = replace(LAMP, position=tuple(far + x for x in LAMP.position))
+    lamp = replace(LAMP, position=(far, far, far + 2.0))
     near = channels(world([sphere(2)], lights=(LAMP,)), 16)
     there = channels(
         world(
@@ -258,7 +260,7 @@ def test_the_hash_is_stable_and_sees_every_change() -> None:
     base = prepare(scene, View()).hash
     assert len(bytes.fromhex(base)) == 32
     assert prepare(scene, View()).hash == base
-    moved = replace(scene.meshes[0], positions=scene.meshes[0].positions + [0, 0, 1e-3])
+    moved = replace(scene.meshes[0], positions=scene.meshes[0].positions + np.array([0, 0, 1e-3]))
     changes = [
         (replace(scene, meshes=(moved,)), View()),
         (replace(scene, materials=(lambert(0.5, 0.5, 0.51),)), View()),

@@ -66,7 +66,7 @@ def everything() -> Scene:
             Light(LightKind.SPOT, (3.0, 3.0, 3.0), (1.0, 2.0, 2.0), (-1 / 3, -2 / 3, -2 / 3), 0.2, 0.9),
             Light(LightKind.DIRECTIONAL, (0.1, 0.2, 0.3), direction=(0.6, -0.8, 0.0)),
         ),
-        environment=Environment(sky * sky * sky, 0.5, 0.7)  # not **: it is one of those that differ,
+        environment=Environment(sky * sky * sky, 0.5, 0.7),  # not **: it is one of those that differ,
     )
 
 
@@ -100,8 +100,8 @@ def tiles_of(width: int, height: int) -> list[PixelRect]:
 
 def render_waves(tile: PixelRect, waves: list[int]) -> Film:
     film, done = new_film(tile.width, tile.height), 0
-    for count in [*waves, SAMPLES]:
-        count = min(count, SAMPLES - done)
+    for wave in [*waves, SAMPLES]:
+        count = min(wave, SAMPLES - done)
         render_samples(prepared(), film, tile, done, count)
         done += count
     return film

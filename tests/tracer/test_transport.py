@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from tracer.scene import (
     Light,
     LightKind,
     Material,
+    Mesh,
     Texture,
     TextureUse,
     View,
@@ -88,7 +90,9 @@ def test_the_falloff_of_a_spot_is_gltfs(angle: float) -> None:
     np.testing.assert_allclose(center(image), falloff / 4.0 / np.pi, rtol=1e-3, atol=1e-9)
 
 
-def square_lamp(height: float, half: float, radiance: float, **more: object) -> tuple:
+def square_lamp(
+    height: float, half: float, radiance: float, **more: Any
+) -> tuple[list[Mesh], list[Material]]:
     """A lamp above the origin that shines down the -Z axis, and the plane below it."""
     h = half
     lamp = quad((-h, -h, height), (-h, h, height), (h, h, height), (h, -h, height), 1)
@@ -148,7 +152,12 @@ def test_an_emissive_texture_shines_as_its_mean() -> None:
     meshes, materials = square_lamp(1.0, 0.5, 7.0, emissive_texture=TextureUse(0))
     lit = world(meshes, materials, textures=(Texture("checker", texels, linear_filter=False),))
     plain = world(meshes, square_lamp(1.0, 0.5, 3.5)[1])
-    view = {"samples": 1024, "max_depth": 2, "look_from": (0.0, -2.0, 0.9), "look_at": (0.0, 0.0, 0.0)}
+    view: dict[str, Any] = {
+        "samples": 1024,
+        "max_depth": 2,
+        "look_from": (0.0, -2.0, 0.9),
+        "look_at": (0.0, 0.0, 0.0),
+    }
     # Point by point the checker differs from its mean; the light over the plane does not.
     assert picture(lit, **view).mean() == pytest.approx(picture(plain, **view).mean(), rel=0.03)
 
@@ -304,12 +313,12 @@ def test_unlit_is_seen_as_its_colour_and_lights_nothing() -> None:
 
 # --- surfaces -----------------------------------------------------------------------------------------
 
-SKY = {"environment": constant_sky(1, 1, 1)}
-FRONTAL = {"lights": (Light(LightKind.DIRECTIONAL, (np.pi,) * 3, direction=DOWN),)}
+SKY: dict[str, Any] = {"environment": constant_sky(1, 1, 1)}
+FRONTAL: dict[str, Any] = {"lights": (Light(LightKind.DIRECTIONAL, (np.pi,) * 3, direction=DOWN),)}
 """Lights a surface that faces +Z so that it shows its albedo exactly."""
 
 
-def textured(texels: np.ndarray, **sampler: object) -> np.ndarray:
+def textured(texels: np.ndarray, **sampler: Any) -> np.ndarray:
     """The quad [-1, 1]^2 lit and seen straight on: each pixel is the filtered albedo."""
     material = lambert(1, 1, 1, base_color_texture=TextureUse(0))
     texture = Texture("t", texels, **({"linear_filter": False} | sampler))
@@ -421,7 +430,7 @@ def test_a_normal_texture_bends_towards_u_and_up(with_tangents: bool) -> None:
 # --- transparency -------------------------------------------------------------------------------------
 
 
-def veil(alpha: float, mode: AlphaMode, **more: object) -> Material:
+def veil(alpha: float, mode: AlphaMode, **more: Any) -> Material:
     return Material(base_color=(0.0, 0.0, 0.0, alpha), alpha_mode=mode, metallic=0.0, specular=0.0, **more)
 
 

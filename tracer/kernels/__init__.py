@@ -23,22 +23,21 @@ def entry(function: Function) -> Function:
 
     One that takes arrays out of tuples borrows them first (tracer.kernels.borrow).
     """
-    compiled: Function = njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
+    return _compiled(function, cache=True)
 
 
 def inlined(function: Function) -> Function:
     """A function that becomes part of each kernel that calls it: small, or called in one place only."""
-    return _function(function, inline=True)
+    return _compiled(function, no_cfunc_wrapper=True, forceinline=True)
 
 
 def device(function: Function) -> Function:
     """A function of its own, called from kernels. One that is given arrays borrows them first."""
-    return _function(function, inline=False)
+    return _compiled(function, no_cfunc_wrapper=True)
 
 
-def _function(function: Function, *, inline: bool) -> Function:
-    decorate = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, forceinline=inline)
+def _compiled(function: Function, **options: Any) -> Function:
+    decorate: Any = njit(nogil=True, error_model="numpy", **options)
     compiled: Function = decorate(function)
     return compiled
 

@@ -8,15 +8,23 @@ every operation on them, wherever it sees the tuple being made.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+# Numba has no annotations for these.
+untyped_cgutils: Any = cgutils
+untyped_types: Any = types
+untyped_intrinsic: Any = intrinsic
+Value = TypeVar("Value")
 
-@intrinsic  # type: ignore[untyped-decorator]
-def borrowed(typing_context: Any, value: Any) -> Any:
-    """The same array or (nested) tuple of arrays, owned by nobody. Valid while the argument's owner lives."""
+
+class Borrow(Protocol):
+    def __call__(self, value: Value, /) -> Value: ...
+
+
+def _borrowed(typing_context: Any, value: Any) -> Any:
     del typing_context
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -25,14 +33,19 @@ def borrowed(typing_context: Any, value: Any) -> Any:
     return value(value), generate
 
 
+borrowed: Borrow = untyped_intrinsic(_borrowed)
+"""The same array or (nested) tuple of arrays, owned by nobody. Valid while the argument's owner lives."""
+
+
 def _drop(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.Array):
-        array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-        array.meminfo = context.get_constant_null(types.MemInfoPointer(types.voidptr))
+        array = untyped_cgutils.create_struct_proxy(kind)(context, builder, value=value)
+        array.meminfo = context.get_constant_null(untyped_types.MemInfoPointer(types.voidptr))
         array.parent = context.get_constant_null(types.pyobject)
         return array._getvalue()
     if isinstance(kind, types.BaseTuple):
-        for index, part in enumerate(kind.types):
+        parts: Any = kind
+        for index, part in enumerate(parts.types):
             old = builder.extract_value(value, index)
             value = builder.insert_value(value, _drop(context, builder, part, old), index)
     return value

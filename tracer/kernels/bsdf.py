@@ -48,7 +48,7 @@ def make_bsdf(
     )
     plain = 1.0 - metallic
     metal = scale(base, metallic)
-    most = plain * max(d[0], max(d[1], d[2]))
+    most = plain * max(d[0], d[1], d[2])
     return Bsdf(
         diffuse=scale(base, plain),
         f0=add(scale(d, plain), metal),

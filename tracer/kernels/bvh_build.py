@@ -39,8 +39,8 @@ def triangle_bounds(
             a = positions[triangles[t, 0], axis]
             b = positions[triangles[t, 1], axis]
             c = positions[triangles[t, 2], axis]
-            out[t, axis] = min(a, min(b, c))
-            out[t, axis + 3] = max(a, max(b, c))
+            out[t, axis] = min(a, b, c)
+            out[t, axis + 3] = max(a, b, c)
 
 
 @entry
@@ -146,7 +146,8 @@ def _make_leaf(state: NDArray[np.int64], nodes: Records) -> None:
 @inlined
 def _half_area(box: Float32) -> np.float32:
     x, y, z = box[3] - box[0], box[4] - box[1], box[5] - box[2]
-    return x * y + y * z + z * x
+    area: np.float32 = x * y + y * z + z * x
+    return area
 
 
 @inlined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tracer.kernels import inlined
-from tracer.kernels.layout import Records
+from tracer.kernels.layout import Record
 from tracer.kernels.mathematics import Vec3, add, cos_sin_turns, normalize, scale, sub
 
 
@@ -15,7 +15,7 @@ def vector(v: tuple[float, ...]) -> Vec3:
 
 
 @inlined
-def camera_ray(view: Records, x: float, y: float, u: float, v: float) -> tuple[Vec3, Vec3]:
+def camera_ray(view: Record, x: float, y: float, u: float, v: float) -> tuple[Vec3, Vec3]:
     """(origin, unit direction) through the point (x, y) of the picture, in pixels from its top left.
 
     u, v choose a point of the lens, evenly by area.

@@ -74,7 +74,8 @@ def _cell_pdf(sky: Sky, row: int, column: int) -> float:
     probability = (sky.row_cdf[row + 1] - sky.row_cdf[row]) * (
         float(sky.column_cdf[row, column + 1]) - float(sky.column_cdf[row, column])
     )
-    return probability * width / (2.0 * PI * (sky.cos_edges[row] - sky.cos_edges[row + 1]))
+    density: float = probability * width / (2.0 * PI * (sky.cos_edges[row] - sky.cos_edges[row + 1]))
+    return density
 
 
 @device

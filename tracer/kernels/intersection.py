@@ -15,7 +15,7 @@ import numpy as np
 from tracer.kernels import device, inlined
 from tracer.kernels.borrow import borrowed
 from tracer.kernels.bvh_build import MAX_DEPTH
-from tracer.kernels.layout import Geometry
+from tracer.kernels.layout import Geometry, as_int
 from tracer.kernels.mathematics import Vec3
 
 MISS = -1
@@ -127,7 +127,7 @@ def closest_hit(geometry: Geometry, o: Vec3, d: Vec3, t_min: float, after: int, 
         first, count = geometry.nodes[node].first, geometry.nodes[node].count
         if count > 0:
             for i in range(first, first + count):
-                hit = hit_triangle(geometry, np.int64(geometry.order[i]), o, shear)
+                hit = hit_triangle(geometry, as_int(geometry.order[i]), o, shear)
                 if hit.triangle == MISS or hit.t < t_min or (hit.t == t_min and hit.triangle <= after):
                     continue
                 if hit.t < best.t or (hit.t == best.t and 0 <= hit.triangle < best.triangle):
@@ -168,7 +168,7 @@ def occluded(geometry: Geometry, o: Vec3, d: Vec3, t_max: float) -> bool:
             continue
         first, count = geometry.nodes[node].first, geometry.nodes[node].count
         for i in range(first, first + count):
-            hit = hit_triangle(geometry, np.int64(geometry.order[i]), o, shear)
+            hit = hit_triangle(geometry, as_int(geometry.order[i]), o, shear)
             if hit.triangle != MISS and 0.0 < hit.t < t_max:
                 return True
         if count == 0:

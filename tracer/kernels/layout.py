@@ -11,7 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracer.kernels import inlined
+
 Records = NDArray[np.void]
+Record = Any
+"""One row of them: its fields are attributes."""
 
 NODE = np.dtype([("lo", "<f4", 3), ("hi", "<f4", 3), ("first", "<i4"), ("count", "<i4")])
 """A node of the binary BVH. A leaf has order[first : first + count]; else children first and first + 1."""
@@ -100,6 +104,12 @@ FRAME = np.dtype(
     ]
 )
 """The camera in the rebased world (right, up, forward are unit) and what one frame asks for."""
+
+
+@inlined
+def as_int(value: np.integer[Any]) -> int:
+    """A number from an array as kernels count: 64 bits, so that it has one type wherever it comes from."""
+    return np.int64(value)  # type: ignore[return-value]
 
 
 class Geometry(NamedTuple):

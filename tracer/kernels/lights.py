@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracer.kernels import entry, inlined
 from tracer.kernels.camera import vector
 from tracer.kernels.environment import find_interval, sample_sky, sky_pdf, sky_radiance
-from tracer.kernels.layout import Records, SceneArrays
+from tracer.kernels.layout import Record, SceneArrays, as_int
 from tracer.kernels.mathematics import Vec3, cross, dot, length, luminance, scale, sub
 from tracer.kernels.surface import Place, emission_at, opacity_at, place_at, spawn, vertex
 from tracer.scene import LightKind
@@ -59,7 +59,7 @@ def sample_light(scene: SceneArrays, point: Vec3, choice: float, u: float, v: fl
 @inlined
 def _sample_emitter(scene: SceneArrays, point: Vec3, choice: float, u: float, v: float) -> LightSample:
     lights = scene.lights
-    triangle = np.int64(lights.emitters[find_interval(lights.emitter_cdf, choice)])
+    triangle = as_int(lights.emitters[find_interval(lights.emitter_cdf, choice)])
     root = math.sqrt(u)
     b1, b2 = root * (1.0 - v), root * v
     place = place_at(scene.geometry, triangle, b1, b2)
@@ -87,7 +87,7 @@ def emits_towards(scene: SceneArrays, triangle: int, cosine: float) -> bool:
 
 
 @inlined
-def _sample_punctual(light: Records, point: Vec3, probability: float) -> LightSample:
+def _sample_punctual(light: Record, point: Vec3, probability: float) -> LightSample:
     """KHR_lights_punctual: candela over squared distance, the spot's falloff, lux for directional."""
     intensity, direction = vector(light.intensity), vector(light.direction)
     if light.kind == DIRECTIONAL:
@@ -114,7 +114,8 @@ def emitter_pdf(scene: SceneArrays, triangle: int, place: Place, wi: Vec3, dista
     if lights.choice[EMITTERS] == 0.0:
         return 0.0
     cosine = abs(dot(wi, place.n))
-    return lights.choice[EMITTERS] * lights.emitter_pdf[triangle] * distance * distance / cosine
+    pdf: float = lights.choice[EMITTERS] * lights.emitter_pdf[triangle] * distance * distance / cosine
+    return pdf
 
 
 @inlined
@@ -122,7 +123,8 @@ def environment_pdf(scene: SceneArrays, wi: Vec3) -> float:
     """The density with which `sample_light` gives the direction wi into the environment."""
     if scene.lights.choice[SKY] == 0.0:
         return 0.0
-    return scene.lights.choice[SKY] * sky_pdf(scene.sky, wi)
+    pdf: float = scene.lights.choice[SKY] * sky_pdf(scene.sky, wi)
+    return pdf
 
 
 @entry
@@ -132,7 +134,7 @@ def emitter_powers(
     """Area, and area times mean luminance, of the triangles lights.emitters[begin:end]."""
     surfaces, steps = scene.surfaces, 4
     for i in range(begin, end):
-        triangle = np.int64(scene.lights.emitters[i])
+        triangle = as_int(scene.lights.emitters[i])
         p0 = vertex(scene.geometry, triangle, 0)
         e1, e2 = sub(vertex(scene.geometry, triangle, 1), p0), sub(vertex(scene.geometry, triangle, 2), p0)
         areas[i] = 0.5 * length(cross(e1, e2))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tracer.kernels import inlined
 from tracer.kernels.bsdf import Bsdf, make_bsdf
-from tracer.kernels.layout import Geometry, Records, SceneArrays, Surfaces, Textures
+from tracer.kernels.layout import Geometry, Record, SceneArrays, Surfaces, Textures
 from tracer.kernels.mathematics import Vec3, add, cross, dot, normalize, scale, sub
 from tracer.kernels.textures import TexCoords, look_up, textured
 from tracer.scene import AlphaMode
@@ -44,7 +47,7 @@ def vertex(geometry: Geometry, triangle: int, corner: int) -> Vec3:
 
 @inlined
 def largest(v: Vec3) -> float:
-    return max(abs(v[0]), max(abs(v[1]), abs(v[2])))
+    return max(abs(v[0]), abs(v[1]), abs(v[2]))
 
 
 @inlined
@@ -52,7 +55,7 @@ def place_at(geometry: Geometry, triangle: int, b1: float, b2: float) -> Place:
     p0, p1, p2 = vertex(geometry, triangle, 0), vertex(geometry, triangle, 1), vertex(geometry, triangle, 2)
     point = add(scale(p0, 1.0 - b1 - b2), add(scale(p1, b1), scale(p2, b2)))
     n = normalize(cross(sub(p1, p0), sub(p2, p0)))
-    return Place(point, n, OFFSET * max(largest(p0), max(largest(p1), largest(p2))))
+    return Place(point, n, OFFSET * max(largest(p0), largest(p1), largest(p2)))
 
 
 @inlined
@@ -75,7 +78,7 @@ def uv_at(
 
 
 @inlined
-def local_corners(geometry: Geometry, shape: Records, triangle: int) -> tuple[int, int, int]:
+def local_corners(geometry: Geometry, shape: Record, triangle: int) -> tuple[int, int, int]:
     """The triangle's corners, counted within its shape's vertices."""
     t = geometry.triangles[triangle]
     return t[0] - shape.first_vertex, t[1] - shape.first_vertex, t[2] - shape.first_vertex
@@ -199,7 +202,9 @@ def shading_normal(
 
 
 @inlined
-def _interpolated(values: Records, first: int, i0: int, i1: int, i2: int, b1: float, b2: float) -> Vec3:
+def _interpolated(
+    values: NDArray[np.float32], first: int, i0: int, i1: int, i2: int, b1: float, b2: float
+) -> Vec3:
     a, b, c, b0 = values[first + i0], values[first + i1], values[first + i2], 1.0 - b1 - b2
     return (
         b0 * a[0] + b1 * b[0] + b2 * c[0],

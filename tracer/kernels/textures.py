@@ -6,7 +6,7 @@ import math
 
 from tracer.kernels import device, inlined
 from tracer.kernels.borrow import borrowed
-from tracer.kernels.layout import Records, Textures
+from tracer.kernels.layout import Record, Textures
 from tracer.kernels.mathematics import Vec3, lerp
 from tracer.scene import Wrap
 
@@ -29,7 +29,7 @@ def wrap(i: int, size: int, mode: int) -> int:
 
 
 @inlined
-def texel(textures: Textures, image: Records, srgb: int, x: int, y: int) -> Vec4:
+def texel(textures: Textures, image: Record, srgb: int, x: int, y: int) -> Vec4:
     i = image.first + wrap(y, image.height, image.wrap_v) * image.width + wrap(x, image.width, image.wrap_u)
     if image.is_float:
         t = textures.floats[i]
@@ -55,7 +55,7 @@ def look_up(textures: Textures, use: int, at: TexCoords) -> Vec4:
     u = min(max(m[0] * s + m[1] * t + m[2], -1e9), 1e9) * image.width
     v = min(max(m[3] * s + m[4] * t + m[5], -1e9), 1e9) * image.height
     if not image.linear_filter:
-        return texel(textures, image, srgb, int(math.floor(u)), int(math.floor(v)))
+        return texel(textures, image, srgb, math.floor(u), math.floor(v))
     x, y = math.floor(u - 0.5), math.floor(v - 0.5)
     fx, fy = u - 0.5 - x, v - 0.5 - y
     x0, y0 = int(x), int(y)

@@ -22,7 +22,7 @@ MOST_PASSES = 64
 @inlined
 def passes(scene: SceneArrays, hit: Hit, segment_key: np.uint32) -> bool:
     opacity = opacity_at(scene, hit.triangle, hit.b1, hit.b2)
-    return np.float64(combine(segment_key, np.uint32(hit.triangle))) * TO_UNIT >= opacity
+    return float(combine(segment_key, np.uint32(hit.triangle))) * TO_UNIT >= opacity
 
 
 @inlined
