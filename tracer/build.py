@@ -59,10 +59,10 @@ def prepare(scene: Scene, view: View, progress: Progress = silent, limits: Limit
     )
     emitters = emissive_triangles(surfaces, progress)
     environment, lit = choose_environment(scene, len(emitters) > 0)
-    nodes, order = build_bvh(world.positions, world.triangles, progress)
     arrays = SceneArrays(
         _frame_record(scene, view, viewpoint, world),
-        Geometry(nodes, order, world.triangles, world.positions),
+        build_bvh(world.positions, world.triangles, progress),
+        Geometry(world.triangles, world.positions),
         surfaces,
         appearance.textures,
         unsampled(emitters, scene.lights, world.bounds),

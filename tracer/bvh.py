@@ -1,56 +1,95 @@
-"""Builds the bounding volume hierarchy over a scene's triangles, saying so about ten times a second."""
+"""Builds the bounding volume hierarchy over a scene's triangles, saying so many times a second."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracer.kernels import bvh_build as kernel
-from tracer.kernels.layout import NODE, Records
+from tracer.kernels import bvh_build, bvh_collapse
+from tracer.kernels.layout import NODE, Bvh, Records
+from tracer.kernels.simd import LANES
 from tracer.scene import Progress
 
 STEP = 200_000
 """Triangles handled in one call: 0.02 to 0.1 s. A caller's heartbeat waits for no more."""
-MARGIN = 2.0**-21
-"""How much boxes are widened, relative to the scene's coordinates: a few units in their last place."""
+
+MARGIN = 2.0**-20
+"""How much boxes are widened, relative to the largest coordinate. It covers all rounding of the box test, in
+float32, and of the triangle test, which may hit a triangle a hair outside its box: a ray that meets a
+triangle always meets its boxes."""
+
+Float32 = NDArray[np.float32]
+Int32 = NDArray[np.int32]
 
 
-def build_bvh(
-    positions: NDArray[np.float32], triangles: NDArray[np.int32], progress: Progress
-) -> tuple[Records, NDArray[np.int32]]:
-    """nodes (n,) NODE with the root at 0, and order (t,) int32. One empty leaf for no triangles.
+def build_bvh(positions: Float32, triangles: Int32, progress: Progress) -> Bvh:
+    """positions (v, 3) finite; triangles (t, 3) in range. The same input gives the same arrays."""
+    bounds, box, centers = _measure(positions, triangles, progress)
+    tree = _build(bounds, box, centers, progress)
+    return _collapse(tree, positions, triangles, box, progress)
 
-    positions (v, 3) finite; triangles (t, 3) in range.
-    """
+
+def _measure(positions: Float32, triangles: Int32, progress: Progress) -> tuple[Float32, Float32, Float32]:
+    """Bounds of each triangle (t, 6), of all (6,), and of their centres' doubles (6,)."""
     total = len(triangles)
     bounds = np.empty((total, 6), np.float32)
-    box = np.array([np.inf] * 3 + [-np.inf] * 3, np.float32)
-    centers = np.empty((kernel.MAX_DEPTH + 1, 6), np.float32)
-    centers[0] = box
+    box, centers = np.array([[np.inf] * 3 + [-np.inf] * 3] * 2, np.float32)
     for begin in range(0, total, STEP):
         progress(f"measuring triangles, {begin} of {total}")
         end = min(begin + STEP, total)
-        kernel.triangle_bounds(positions, triangles, begin, end, bounds)
-        kernel.range_bounds(bounds, begin, end, box, centers[0])
+        bvh_build.triangle_bounds(positions, triangles, begin, end, bounds)
+        bvh_build.range_bounds(bounds, begin, end, box, centers)
+    return bounds, box, centers
 
+
+def _build(bounds: Float32, box: Float32, centers: Float32, progress: Progress) -> tuple[Records, Int32]:
+    """The binary tree: nodes (n,) NODE with the root at 0, and the order of triangles in its leaves."""
+    total = len(bounds)
     order = np.arange(total, dtype=np.int32)
     nodes = np.zeros(max(1, 2 * total - 1), NODE)
     if total == 0:
         return nodes, order
     nodes[0]["lo"], nodes[0]["hi"] = box[:3], box[3:]
-    state = np.zeros(kernel.STATE, np.int64)
-    state[kernel.NODES] = state[kernel.PENDING] = 1
-    stack = np.zeros((kernel.MAX_DEPTH, 4), np.int64)
+    state = np.zeros(bvh_build.STATE, np.int64)
+    state[bvh_build.NODES] = state[bvh_build.PENDING] = 1
+    stack = np.zeros((bvh_build.MAX_DEPTH, 4), np.int64)
     stack[0] = 0, 0, total, 0
-    counts = np.empty((3, kernel.BINS), np.int64)
-    boxes, bin_centers = np.empty((2, 3, kernel.BINS, 6), np.float32)
-    arrays = (state, stack, centers, counts, boxes, bin_centers, bounds, order, nodes)
-    while not kernel.build_step(*arrays, STEP):
-        progress(f"building the BVH, {state[kernel.NODES]} nodes")
-    nodes = nodes[: state[kernel.NODES]].copy()
-    # The triangle test rounds: it may hit a triangle a hair outside its box, where the ray runs within the
-    # box's face or passes its corner.
-    margin = np.float32(MARGIN) * np.abs(box).max()
-    nodes["lo"] -= margin
-    nodes["hi"] += margin
-    return nodes, order
+    pending_centers = np.empty((bvh_build.MAX_DEPTH + 1, 6), np.float32)
+    pending_centers[0] = centers
+    counts = np.empty((3, bvh_build.BINS), np.int64)
+    boxes, bin_centers = np.empty((2, 3, bvh_build.BINS, 6), np.float32)
+    arrays = (state, stack, pending_centers, counts, boxes, bin_centers, bounds, order, nodes)
+    while not bvh_build.build_step(*arrays, STEP):
+        progress(f"building the BVH, {state[bvh_build.NODES]} nodes")
+    return nodes[: state[bvh_build.NODES]], order
+
+
+def _collapse(
+    tree: tuple[Records, Int32], positions: Float32, triangles: Int32, box: Float32, progress: Progress
+) -> Bvh:
+    nodes, order = tree
+    leaves = int(np.count_nonzero(nodes["count"]))
+    inner = max(1, len(nodes) - leaves)
+    largest = float(np.abs(box).max()) if len(triangles) else 0.0
+    margin = np.float32(MARGIN * largest)
+    boxes = np.empty((inner, 6, LANES), np.float32)
+    children = np.empty((inner, LANES), np.int32)
+    corners = np.empty((leaves, 9, LANES), np.float32)
+    members = np.empty((leaves, LANES), np.int32)
+    state = np.zeros(3, np.int64)
+    stack = np.zeros((LANES * bvh_build.MAX_DEPTH, 2), np.int64)
+    bounds = np.zeros(7)
+    if len(triangles) == 0:
+        # One node in which there is nothing.
+        boxes[0, :3], boxes[0, 3:], children[0] = np.inf, -np.inf, 0
+        state[bvh_collapse.NODES] = 1
+        bounds[:3], bounds[3:6] = np.inf, -np.inf
+    else:
+        state[bvh_collapse.NODES] = state[bvh_collapse.PENDING] = 1
+        bounds[:3], bounds[3:6] = box[:3].astype(np.float64) - margin, box[3:].astype(np.float64) + margin
+        bounds[6] = largest + margin
+    arrays = (state, stack, nodes, order, positions, triangles, margin, boxes, children, corners, members)
+    while not bvh_collapse.collapse_step(*arrays, STEP // (4 * LANES)):
+        progress(f"widening the BVH, {state[bvh_collapse.NODES]} nodes")
+    used = state[bvh_collapse.NODES]
+    return Bvh(boxes[:used].copy(), children[:used].copy(), corners, members, bounds)

@@ -8,15 +8,11 @@ every operation on them, wherever it sees the tuple being made.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-# Numba has no annotations for these.
-untyped_cgutils: Any = cgutils
-untyped_types: Any = types
-untyped_intrinsic: Any = intrinsic
 Value = TypeVar("Value")
 
 
@@ -33,14 +29,14 @@ def _borrowed(typing_context: Any, value: Any) -> Any:
     return value(value), generate
 
 
-borrowed: Borrow = untyped_intrinsic(_borrowed)
+borrowed = cast(Borrow, intrinsic(_borrowed))
 """The same array or (nested) tuple of arrays, owned by nobody. Valid while the argument's owner lives."""
 
 
 def _drop(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.Array):
-        array = untyped_cgutils.create_struct_proxy(kind)(context, builder, value=value)
-        array.meminfo = context.get_constant_null(untyped_types.MemInfoPointer(types.voidptr))
+        array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+        array.meminfo = context.get_constant_null(types.MemInfoPointer(types.voidptr))
         array.parent = context.get_constant_null(types.pyobject)
         return array._getvalue()
     if isinstance(kind, types.BaseTuple):

@@ -13,9 +13,10 @@ from tracer.kernels import device, entry, inlined
 from tracer.kernels.layout import Records
 
 BINS = 16
-MAX_LEAF = 4
-TRAVERSAL_COST = np.float32(1.0)
-"""Cost of visiting a node, in tests of a triangle."""
+MAX_LEAF = 8
+"""Triangles that are tested at once, and so cost no more than one."""
+TRAVERSAL_COST = np.float32(0.3)
+"""Of visiting a node, in tests of a leaf. Three levels of the binary tree become one."""
 HALVING_DEPTH = 56
 """From here on nodes are halved whatever the heuristic says: it bounds the depth, and so the stacks."""
 MAX_DEPTH = HALVING_DEPTH + 32
@@ -151,6 +152,12 @@ def _half_area(box: Float32) -> np.float32:
 
 
 @inlined
+def _leaves(count: int) -> np.float32:
+    """Tests that so many triangles cost at least."""
+    return np.float32((count + MAX_LEAF - 1) // MAX_LEAF)
+
+
+@inlined
 def _unite(box: Float32, other: Float32) -> None:
     for axis in range(3):
         box[axis] = min(box[axis], other[axis])
@@ -175,19 +182,19 @@ def _choose_split(
         for b in range(BINS - 1, 0, -1):
             _unite(box, boxes[axis, b])
             count += counts[axis, b]
-            right_cost[b] = _half_area(box) * np.float32(count) if count > 0 else np.float32(0.0)
+            right_cost[b] = _half_area(box) * _leaves(count) if count > 0 else np.float32(0.0)
         box[:3], box[3:] = INFINITY, -INFINITY
         count = 0
         for b in range(BINS - 1):
             _unite(box, boxes[axis, b])
             count += counts[axis, b]
             if 0 < count < total:
-                cost = _half_area(box) * np.float32(count) + right_cost[b + 1]
+                cost = _half_area(box) * _leaves(count) + right_cost[b + 1]
                 if cost < best:
                     best, best_axis, best_split = cost, axis, b
         _unite(box, boxes[axis, BINS - 1])
         whole = _half_area(box)
-    if total <= MAX_LEAF and not best + TRAVERSAL_COST * whole < whole * np.float32(total):
+    if total <= MAX_LEAF and not best + TRAVERSAL_COST * whole < whole * _leaves(total):
         _make_leaf(state, nodes)
         return
     if state[DEPTH] >= HALVING_DEPTH:

@@ -18,7 +18,8 @@ Record = Any
 """One row of them: its fields are attributes."""
 
 NODE = np.dtype([("lo", "<f4", 3), ("hi", "<f4", 3), ("first", "<i4"), ("count", "<i4")])
-"""A node of the binary BVH. A leaf has order[first : first + count]; else children first and first + 1."""
+"""A node of two children, while the BVH is built. A leaf has order[first : first + count]; else the children
+are first and first + 1."""
 
 SHAPE = np.dtype(
     [
@@ -112,11 +113,20 @@ def as_int(value: np.integer[Any]) -> int:
     return np.int64(value)  # type: ignore[return-value]
 
 
-class Geometry(NamedTuple):
-    """What rays meet. nodes (n,) NODE; order (t,) int32; triangles (t, 3) int32; positions (v, 3) float32."""
+class Bvh(NamedTuple):
+    """The hierarchy that rays use; see tracer.kernels.bvh_collapse. bounds (7,) float64: the lower and upper
+    corner of everything, and the largest coordinate of all."""
 
-    nodes: Records
-    order: NDArray[np.int32]
+    boxes: NDArray[np.float32]
+    children: NDArray[np.int32]
+    corners: NDArray[np.float32]
+    members: NDArray[np.int32]
+    bounds: NDArray[np.float64]
+
+
+class Geometry(NamedTuple):
+    """triangles (t, 3) int32 into positions (v, 3) float32."""
+
     triangles: NDArray[np.int32]
     positions: NDArray[np.float32]
 
@@ -177,6 +187,7 @@ class Sky(NamedTuple):
 
 class SceneArrays(NamedTuple):
     frame: Records
+    bvh: Bvh
     geometry: Geometry
     surfaces: Surfaces
     textures: Textures

@@ -28,11 +28,11 @@ def passes(scene: SceneArrays, hit: Hit, segment_key: np.uint32) -> bool:
 @inlined
 def first_hit(scene: SceneArrays, o: Vec3, d: Vec3, t_max: float, segment_key: np.uint32) -> Hit:
     """The nearest hit with a surface that stops the ray; MISS where there is none before t_max."""
-    hit = closest_hit(scene.geometry, o, d, 0.0, ANY_ID, t_max)
+    hit = closest_hit(scene.bvh, o, d, 0.0, ANY_ID, t_max)
     if scene.frame[0].has_alpha:
         passed = 0
         while hit.triangle != MISS and passed < MOST_PASSES and passes(scene, hit, segment_key):
-            hit = closest_hit(scene.geometry, o, d, hit.t, hit.triangle, t_max)
+            hit = closest_hit(scene.bvh, o, d, hit.t, hit.triangle, t_max)
             passed += 1
     return hit
 
@@ -42,4 +42,4 @@ def unoccluded(scene: SceneArrays, o: Vec3, d: Vec3, t_max: float, segment_key: 
     """Whether nothing stops the ray before t_max."""
     if scene.frame[0].has_alpha:
         return first_hit(scene, o, d, t_max, segment_key).triangle == MISS
-    return not occluded(scene.geometry, o, d, t_max)
+    return not occluded(scene.bvh, o, d, t_max)

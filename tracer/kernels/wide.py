@@ -1,0 +1,160 @@
+"""Eight boxes or eight triangles at once, in float32: which of them a ray may hit.
+
+Everything here errs on one side. It has bounds on its rounding and may say yes to a near miss, never no to
+a hit; who asks then tests exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from tracer.kernels import inlined
+from tracer.kernels.layout import Bvh
+from tracer.kernels.mathematics import Vec3
+from tracer.kernels.simd import LANES, Float8, at_most, load, maximum, minimum, splat
+
+WIDER = 1.0 + 2.0**-20
+"""Covers the rounding of a distance to float32, and of comparing it."""
+ROUNDING = 2.0**-20
+"""Error of a coordinate that is moved to the ray's start and sheared, relative to the largest coordinate of
+all: seven roundings to float32, each of at most 2^-24 of one, two or four times that."""
+HUGE = 1e30
+
+Wide3 = tuple[Float8, Float8, Float8]
+
+
+class Shear(NamedTuple):
+    """A ray as the triangle test wants it: axes permuted so that it runs along the last, then sheared."""
+
+    kx: int
+    ky: int
+    kz: int
+    sx: float
+    sy: float
+    sz: float
+
+
+class WideRay(NamedTuple):
+    """A ray in every lane. It begins at `start`, where it enters the scene: seen from far away float32 would
+    have no digits left for the scene itself. o and inverse by axis; sheared_o and shear as Shear has them."""
+
+    start: float
+    o: Wide3
+    inverse: Wide3
+    sheared_o: Wide3
+    shear: Wide3
+    error: float
+    error_t: float
+
+
+@inlined
+def shear_of(d: Vec3) -> Shear:
+    ax, ay, az = abs(d[0]), abs(d[1]), abs(d[2])
+    kz = 0 if ax > ay and ax > az else (1 if ay > az else 2)
+    kx = (kz + 1) % 3
+    ky = (kx + 1) % 3
+    if d[kz] < 0.0:  # keeps the winding
+        kx, ky = ky, kx
+    return Shear(kx, ky, kz, d[kx] / d[kz], d[ky] / d[kz], 1.0 / d[kz])
+
+
+@inlined
+def wide(x: float) -> Float8:
+    return splat(np.float32(x))
+
+
+@inlined
+def _inverse(x: float) -> float:
+    """1/x, and something huge for 0: an infinity would make NaN of a ray that runs in a box's face."""
+    return 1.0 / math.copysign(max(abs(x), 1.0 / HUGE), x)
+
+
+@inlined
+def _is_negative(x: float) -> bool:
+    """Also of -0.0, whose inverse is negative."""
+    return math.copysign(1.0, x) < 0.0
+
+
+@inlined
+def enter_scene(bvh: Bvh, o: Vec3, d: Vec3) -> float:
+    """Where the ray enters the bounds of everything, at least 0; infinity where it misses them."""
+    near, far = 0.0, math.inf
+    for axis in range(3):
+        inverse = _inverse(d[axis])
+        t0, t1 = (bvh.bounds[axis] - o[axis]) * inverse, (bvh.bounds[axis + 3] - o[axis]) * inverse
+        near, far = max(near, min(t0, t1)), min(far, max(t0, t1))
+    return near if near <= far else math.inf
+
+
+@inlined
+def wide_ray(bvh: Bvh, o: Vec3, d: Vec3, s: Shear, start: float) -> WideRay:
+    p = (o[0] + start * d[0], o[1] + start * d[1], o[2] + start * d[2])
+    error = ROUNDING * bvh.bounds[6]
+    return WideRay(
+        start,
+        (wide(p[0]), wide(p[1]), wide(p[2])),
+        (wide(_inverse(d[0])), wide(_inverse(d[1])), wide(_inverse(d[2]))),
+        (wide(p[s.kx]), wide(p[s.ky]), wide(p[s.kz])),
+        (wide(s.sx), wide(s.sy), wide(s.sz)),
+        error,
+        4.0 * error * abs(s.sz),
+    )
+
+
+@inlined
+def limit_of(ray: WideRay, t: float) -> np.float32:
+    """The distance t from the ray's own start, or a hair more."""
+    return np.float32((t - ray.start) * WIDER)
+
+
+@inlined
+def enter_boxes(bvh: Bvh, node: int, d: Vec3, ray: WideRay, limit: np.float32) -> tuple[int, Float8]:
+    """The mask of the node's boxes that the ray enters before limit, and where it enters each.
+
+    Boxes were widened by more than the error of all this when they were built.
+    """
+    lo, hi = node * (6 * LANES), node * (6 * LANES) + 3 * LANES
+    near_x, far_x = (hi, lo) if _is_negative(d[0]) else (lo, hi)
+    near_y, far_y = (hi, lo) if _is_negative(d[1]) else (lo, hi)
+    near_z, far_z = (hi, lo) if _is_negative(d[2]) else (lo, hi)
+    near = maximum((load(bvh.boxes, near_x) - ray.o[0]) * ray.inverse[0], wide(0.0))
+    near = maximum((load(bvh.boxes, near_y + LANES) - ray.o[1]) * ray.inverse[1], near)
+    near = maximum((load(bvh.boxes, near_z + 2 * LANES) - ray.o[2]) * ray.inverse[2], near)
+    far = minimum((load(bvh.boxes, far_x) - ray.o[0]) * ray.inverse[0], splat(limit))
+    far = minimum((load(bvh.boxes, far_y + LANES) - ray.o[1]) * ray.inverse[1], far)
+    far = minimum((load(bvh.boxes, far_z + 2 * LANES) - ray.o[2]) * ray.inverse[2], far)
+    return at_most(near, far), near
+
+
+@inlined
+def candidates(bvh: Bvh, block: int, s: Shear, ray: WideRay, limit: np.float32) -> int:
+    """The mask of the block's triangles that the ray may hit between its start and limit."""
+    c, first = bvh.corners, block * (9 * LANES)
+    x, y, z = first + s.kx * LANES, first + s.ky * LANES, first + s.kz * LANES
+    b, e = 3 * LANES, 6 * LANES  # from the first corner to the second and the third
+    (ox, oy, oz), (sx, sy, sz) = ray.sheared_o, ray.shear
+    az, bz, cz = load(c, z) - oz, load(c, z + b) - oz, load(c, z + e) - oz
+    ax, ay = load(c, x) - ox - sx * az, load(c, y) - oy - sy * az
+    bx, by = load(c, x + b) - ox - sx * bz, load(c, y + b) - oy - sy * bz
+    cx, cy = load(c, x + e) - ox - sx * cz, load(c, y + e) - oy - sy * cz
+    u, v, w = cx * by - cy * bx, ax * cy - ay * cx, bx * ay - by * ax
+    # A coordinate is off by at most the error, so an edge function by at most 4 size error + 2 error^2, and
+    # its own rounding is less than half of that.
+    size = maximum(_size(ax, ay), maximum(_size(bx, by), _size(cx, cy)))
+    slack = size * wide(8.0 * ray.error) + wide(4.0 * ray.error * ray.error)
+    inside = at_most(wide(0.0) - slack, minimum(u, minimum(v, w)))
+    inside |= at_most(maximum(u, maximum(v, w)), slack)
+    # The hit lies between the nearest and the farthest corner along the ray's main axis.
+    at, bt, ct = az * sz, bz * sz, cz * sz
+    reached = at_most(minimum(at, minimum(bt, ct)) - wide(ray.error_t), splat(limit))
+    ahead = at_most(wide(0.0), maximum(at, maximum(bt, ct)) + wide(ray.error_t))
+    return inside & reached & ahead
+
+
+@inlined
+def _size(x: Float8, y: Float8) -> Float8:
+    zero = wide(0.0)
+    return maximum(maximum(x, zero - x), maximum(y, zero - y))
