@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tracer.appearance import make_appearance
 from tracer.bvh import build_bvh
+from tracer.checks import check_scene
 from tracer.flatten import World, flatten
 from tracer.kernels.layout import FRAME, Geometry, Records, SceneArrays, Surfaces, records
 from tracer.lighting import choose_environment, emissive_triangles, fill_lights, make_sky, unsampled
@@ -43,8 +44,9 @@ def prepare(scene: Scene, view: View, progress: Progress = silent, limits: Limit
     """Builds everything that kernels read. progress is called at least every second and may raise.
 
     Raises SettingsInvalid where the view does not fit the scene, SceneInvalid and SceneUnsupported where
-    the scene cannot be placed in one world.
+    the scene contradicts itself or cannot be placed in one world.
     """
+    check_scene(scene, progress)
     world = flatten(scene, limits, progress)
     viewpoint = choose_viewpoint(scene, view, world.bounds)
     appearance = make_appearance(scene, progress)

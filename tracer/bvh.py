@@ -92,4 +92,5 @@ def _collapse(
     while not bvh_collapse.collapse_step(*arrays, STEP // (4 * LANES)):
         progress(f"widening the BVH, {state[bvh_collapse.NODES]} nodes")
     used = state[bvh_collapse.NODES]
-    return Bvh(boxes[:used].copy(), children[:used].copy(), corners, members, bounds)
+    # Not copied: pages beyond what is used were never touched.
+    return Bvh(boxes[:used], children[:used], corners, members, bounds)

@@ -85,8 +85,8 @@ def flatten(scene: Scene, limits: Limits, progress: Progress) -> World:
     return World(
         bounds,
         positions,
-        triangles[:kept].copy(),
-        shape_of[:kept].copy(),
+        triangles[:kept],
+        shape_of[:kept],
         *attributes.arrays(),
         dropped=total - kept,
     )

@@ -40,11 +40,14 @@ def choose_environment(scene: Scene, emits: bool) -> tuple[Environment, tuple[st
 
 def emissive_triangles(surfaces: Surfaces, progress: Progress) -> NDArray[np.int32]:
     """Numbers of the triangles whose material emits, in rising order."""
-    progress("collecting emitters")
     emits: NDArray[np.bool_] = surfaces.materials["emits"][surfaces.shapes["material"]] != 0
     if not emits.any():
         return np.zeros(0, np.int32)
-    return np.flatnonzero(emits[surfaces.shape_of]).astype(np.int32)
+    found = []
+    for begin in range(0, len(surfaces.shape_of), CHUNK):
+        progress(f"collecting emitters, {begin} triangles")
+        found.append(begin + np.flatnonzero(emits[surfaces.shape_of[begin : begin + CHUNK]]))
+    return np.concatenate(found).astype(np.int32) if found else np.zeros(0, np.int32)
 
 
 def unsampled(emitters: NDArray[np.int32], lights: tuple[Light, ...], bounds: Sphere) -> Lights:

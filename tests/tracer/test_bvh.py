@@ -18,7 +18,7 @@ from tracer.kernels.borrow import borrowed
 from tracer.kernels.intersection import ANY_ID, MISS, closest_hit, hit_triangle, occluded
 from tracer.kernels.layout import Bvh
 from tracer.kernels.simd import LANES
-from tracer.kernels.wide import shear_of
+from tracer.kernels.wide import inverse_of, shear_of
 
 Float64 = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def try_all(bvh: Bvh, rays: Float64, out: Float64) -> None:
     bvh = borrowed(bvh)
     for i in range(rays.shape[0]):
         o, d = (rays[i, 0], rays[i, 1], rays[i, 2]), (rays[i, 3], rays[i, 4], rays[i, 5])
-        shear = shear_of(d)
+        shear = shear_of(d, inverse_of(d))
         out[i, 0], out[i, 1], out[i, 2], out[i, 3], out[i, 4] = MISS, math.inf, 0.0, 0.0, 0.0
         for block in range(bvh.members.shape[0]):
             for lane in range(LANES):
@@ -76,7 +76,7 @@ def collect(bvh: Bvh, ray: Float64, triangles: NDArray[np.int64], ts: Float64) -
     count = 0
     for block in range(bvh.members.shape[0]):
         for lane in range(LANES):
-            hit = hit_triangle(bvh, block, lane, o, shear_of(d))
+            hit = hit_triangle(bvh, block, lane, o, shear_of(d, inverse_of(d)))
             if hit.triangle != MISS and hit.t > 0.0:
                 triangles[count], ts[count] = hit.triangle, hit.t
                 count += 1

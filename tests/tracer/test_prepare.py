@@ -240,6 +240,32 @@ def test_places_that_are_not_finite_or_too_far_are_refused() -> None:
         prepare(world([facing_quad(half=1e16)]), View())
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"triangles": np.array([[0, 1, 4]])}, "not among its 4"),
+        ({"triangles": np.array([[0, 1, -1]])}, "not among its 4"),
+        ({"material": 1}, "no material 1"),
+        ({"uv0": np.zeros((3, 2), np.float32)}, "uv0"),
+        ({"normals": np.zeros((4, 2), np.float32)}, "normals"),
+        ({"colors": np.zeros((4, 3), np.float32)}, "colors"),
+    ],
+)
+def test_a_mesh_that_would_lead_a_kernel_astray_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(SceneInvalid, match=words):
+        prepare(world([replace(facing_quad(), **change)]), View())
+
+
+def test_references_to_nothing_are_refused() -> None:
+    with pytest.raises(SceneInvalid, match="no texture 0"):
+        prepare(world([facing_quad()], [lambert(1, 1, 1, normal_texture=TextureUse(0))]), View())
+    with pytest.raises(SceneInvalid, match="mesh 1"):
+        prepare(world([facing_quad()], instances=(Instance(1, np.eye(4)),)), View())
+    empty = Texture("none", np.zeros((0, 4, 4), np.uint8))
+    with pytest.raises(SceneInvalid, match="'none'"):
+        prepare(world([facing_quad()], textures=(empty,)), View())
+
+
 def test_what_is_approximated_is_said() -> None:
     mesh, texture = facing_quad(), Texture("t", np.full((1, 1, 4), 128, np.uint8))
     glass = Material(name="glass", transmission=1.0)

@@ -6,17 +6,32 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from tracer.build import PreparedScene, prepare
 from tracer.film import new_film, resolve
 from tracer.render import render_samples
-from tracer.scene import Camera, Environment, Instance, Material, Mesh, PixelRect, Scene, View
+from tracer.scene import (
+    Camera,
+    Environment,
+    Instance,
+    Light,
+    LightKind,
+    Material,
+    Mesh,
+    PixelRect,
+    Scene,
+    View,
+)
 
 Vec3 = tuple[float, float, float]
 Image = NDArray[np.float64]
 
 NO_ENVIRONMENT = Environment(np.zeros((1, 1, 3), np.float32))
+DOWN = (0.0, 0.0, -1.0)
+FRONTAL: dict[str, Any] = {"lights": (Light(LightKind.DIRECTIONAL, (np.pi,) * 3, direction=DOWN),)}
+"""Lights a surface that faces +Z so that it shows its albedo exactly."""
 
 
 def lambert(*rgb: float, **more: Any) -> Material:
@@ -84,6 +99,9 @@ def look(origin: Vec3, target: Vec3 = (0.0, 0.0, 0.0), fov: float = 40.0) -> Cam
     return Camera("camera", transform, np.radians(fov))
 
 
+SKY: dict[str, Any] = {"environment": constant_sky(1, 1, 1)}
+
+
 def world(
     meshes: Sequence[Mesh],
     materials: Sequence[Material] = (lambert(1, 1, 1),),
@@ -126,3 +144,19 @@ def picture(scene: Scene, samples: int = 16, **view: Any) -> Image:
     """(height, width, 3) float64 radiance."""
     layers = channels(scene, samples, **view)
     return np.stack([layers[c] for c in "RGB"], axis=-1).astype(np.float64)
+
+
+def square_lamp(
+    height: float, half: float, radiance: float, **more: Any
+) -> tuple[list[Mesh], list[Material]]:
+    """A lamp above the origin that shines down the -Z axis, and the plane below it."""
+    h = half
+    lamp = quad((-h, -h, height), (-h, h, height), (h, h, height), (h, -h, height), 1)
+    emitter = lambert(0, 0, 0, emissive=(radiance,) * 3, **({"double_sided": False} | more))
+    return [facing_quad(half=8.0), lamp], [lambert(0.6, 0.6, 0.6), emitter]
+
+
+def is_white(image: Image) -> None:
+    """1 everywhere, but for the noise of sampling the sky evenly and the cosine as well."""
+    np.testing.assert_allclose(image, 1.0, atol=0.1)
+    assert image.mean() == pytest.approx(1.0, abs=2e-3)

@@ -12,20 +12,37 @@ import math
 from typing import NamedTuple
 
 from tracer.kernels import device, inlined
-from tracer.kernels.mathematics import INV_PI, PI, Vec3, add, cos_sin_turns, dot, luminance, normalize, scale
+from tracer.kernels.mathematics import (
+    INV_PI,
+    PI,
+    Vec3,
+    add,
+    cos_sin_turns,
+    dot,
+    luminance,
+    mul,
+    normalize,
+    scale,
+    sub,
+)
 
 MIN_ALPHA = 1e-3
 BLACK = (0.0, 0.0, 0.0)
 
 
 class Bsdf(NamedTuple):
-    """The material at one point. covers: F0 of F', what the layer keeps from the diffuse base."""
+    """The material at one point, as seen from one direction wo.
+
+    covers: F0 of F', what the layer keeps from the diffuse base. specular_share: the probability of sampling
+    the microfacets from wo.
+    """
 
     diffuse: Vec3
     f0: Vec3
     covers: Vec3
     f90: float
     alpha: float
+    specular_share: float
 
 
 class BsdfSample(NamedTuple):
@@ -38,9 +55,15 @@ class BsdfSample(NamedTuple):
 
 @inlined
 def make_bsdf(
-    base: Vec3, metallic: float, roughness: float, dielectric_f0: float, specular: float, specular_color: Vec3
+    base: Vec3,
+    metallic: float,
+    roughness: float,
+    dielectric_f0: float,
+    specular: float,
+    specular_color: Vec3,
+    cos_o: float,
 ) -> Bsdf:
-    """From glTF's parameters. dielectric_f0: ((ior - 1) / (ior + 1))^2."""
+    """From glTF's parameters. dielectric_f0: ((ior - 1) / (ior + 1))^2; cos_o: of wo and the normal."""
     d = (
         min(dielectric_f0 * specular_color[0], 1.0) * specular,
         min(dielectric_f0 * specular_color[1], 1.0) * specular,
@@ -49,13 +72,15 @@ def make_bsdf(
     plain = 1.0 - metallic
     metal = scale(base, metallic)
     most = plain * max(d[0], d[1], d[2])
-    return Bsdf(
-        diffuse=scale(base, plain),
-        f0=add(scale(d, plain), metal),
-        covers=(most + metal[0], most + metal[1], most + metal[2]),
-        f90=plain * specular + metallic,
-        alpha=max(roughness * roughness, MIN_ALPHA),
-    )
+    diffuse = scale(base, plain)
+    f0 = add(scale(d, plain), metal)
+    covers = (most + metal[0], most + metal[1], most + metal[2])
+    f90 = plain * specular + metallic
+    # Each lobe's part of what roughly comes back.
+    mirrored = luminance(schlick(f0, f90, cos_o))
+    scattered = luminance(mul(_uncovered(schlick(covers, f90, cos_o)), diffuse))
+    share = mirrored / (mirrored + scattered) if mirrored > 0.0 else 0.0
+    return Bsdf(diffuse, f0, covers, f90, max(roughness * roughness, MIN_ALPHA), share)
 
 
 @inlined
@@ -67,11 +92,15 @@ def schlick(f0: Vec3, f90: float, cosine: float) -> Vec3:
 
 
 @inlined
+def _uncovered(kept: Vec3) -> Vec3:
+    return (1.0 - kept[0], 1.0 - kept[1], 1.0 - kept[2])
+
+
+@inlined
 def ggx(alpha: float, h: Vec3) -> float:
     """D(h). Written with sin^2 + alpha^2 cos^2, which keeps its digits where alpha is small."""
     a2 = alpha * alpha
-    c2 = h[2] * h[2]
-    k = h[0] * h[0] + h[1] * h[1] + a2 * c2
+    k = h[0] * h[0] + h[1] * h[1] + a2 * h[2] * h[2]
     return a2 / (PI * k * k)
 
 
@@ -82,65 +111,35 @@ def smith(alpha: float, cosine: float) -> float:
     return 1.0 / (cosine + math.sqrt(a2 + (1.0 - a2) * cosine * cosine))
 
 
-@inlined
-def specular_share(b: Bsdf, wo: Vec3) -> float:
-    """Probability of sampling the microfacets: their part of what roughly comes back."""
-    f = schlick(b.f0, b.f90, wo[2])
-    kept = schlick(b.covers, b.f90, wo[2])
-    specular = luminance(f)
-    diffuse = luminance(
-        ((1.0 - kept[0]) * b.diffuse[0], (1.0 - kept[1]) * b.diffuse[1], (1.0 - kept[2]) * b.diffuse[2])
-    )
-    if not specular + diffuse > 0.0:
-        return 0.0
-    return specular / (specular + diffuse)
-
-
 @device
-def evaluate(b: Bsdf, wo: Vec3, wi: Vec3) -> Vec3:
-    """f(wo, wi), without the cosine; black where either is not above the surface."""
+def evaluate(b: Bsdf, wo: Vec3, wi: Vec3) -> tuple[Vec3, float]:
+    """(f(wo, wi), the density with which `sample` gives wi); zeros where one is not above the surface."""
     if wo[2] <= 0.0 or wi[2] <= 0.0:
-        return BLACK
+        return BLACK, 0.0
+    if b.specular_share == 0.0:
+        return scale(b.diffuse, INV_PI), wi[2] * INV_PI
     h = normalize(add(wo, wi))
     cosine = min(dot(wo, h), 1.0)
-    f = schlick(b.f0, b.f90, cosine)
-    kept = schlick(b.covers, b.f90, cosine)
-    dv = ggx(b.alpha, h) * smith(b.alpha, wo[2]) * smith(b.alpha, wi[2])
-    return (
-        (1.0 - kept[0]) * b.diffuse[0] * INV_PI + f[0] * dv,
-        (1.0 - kept[1]) * b.diffuse[1] * INV_PI + f[1] * dv,
-        (1.0 - kept[2]) * b.diffuse[2] * INV_PI + f[2] * dv,
-    )
-
-
-@device
-def pdf(b: Bsdf, wo: Vec3, wi: Vec3) -> float:
-    """The solid angle density with which `sample` gives wi."""
-    if wo[2] <= 0.0 or wi[2] <= 0.0:
-        return 0.0
-    share = specular_share(b, wo)
-    h = normalize(add(wo, wi))
-    # Visible normals: G1(wo) (wo.h) D(h) / cos_o, and 1 / (4 wo.h) from h to wi.
-    visible = 0.5 * smith(b.alpha, wo[2]) * ggx(b.alpha, h)
-    return share * visible + (1.0 - share) * wi[2] * INV_PI
+    distribution, seen = ggx(b.alpha, h), smith(b.alpha, wo[2])
+    base = scale(mul(_uncovered(schlick(b.covers, b.f90, cosine)), b.diffuse), INV_PI)
+    layer = scale(schlick(b.f0, b.f90, cosine), distribution * seen * smith(b.alpha, wi[2]))
+    # Visible normals have the density G1(wo) (wo.h) D(h) / cos_o; 1 / (4 wo.h) leads from h to wi.
+    pdf = b.specular_share * 0.5 * seen * distribution + (1.0 - b.specular_share) * wi[2] * INV_PI
+    return add(base, layer), pdf
 
 
 @device
 def sample(b: Bsdf, wo: Vec3, choice: float, u: float, v: float) -> BsdfSample:
     """A direction from the cosine lobe or from the visible normals, with the pdf of both together."""
-    nothing = BsdfSample(BLACK, BLACK, 0.0)
     if wo[2] <= 0.0:
-        return nothing
-    if choice < specular_share(b, wo):
+        return BsdfSample(BLACK, BLACK, 0.0)
+    if choice < b.specular_share:
         h = sample_visible_normal(b.alpha, wo, u, v)
-        k = 2.0 * dot(wo, h)
-        wi = (k * h[0] - wo[0], k * h[1] - wo[1], k * h[2] - wo[2])
+        wi = sub(scale(h, 2.0 * dot(wo, h)), wo)
     else:
         wi = sample_cosine(u, v)
-    density = pdf(b, wo, wi)
-    if not density > 0.0:
-        return nothing
-    return BsdfSample(wi, evaluate(b, wo, wi), density)
+    value, pdf = evaluate(b, wo, wi)
+    return BsdfSample(wi, value, pdf)
 
 
 @inlined

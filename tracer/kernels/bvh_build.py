@@ -235,25 +235,25 @@ def _split(
     nodes: Records,
 ) -> None:
     """Makes the two children and puts them on the stack."""
-    axis, first = state[AXIS], state[NODES]
+    axis, first, node = state[AXIS], state[NODES], state[NODE]
     state[NODES] += 2
-    nodes[state[NODE]].first = first
-    nodes[state[NODE]].count = 0
+    nodes[node].first = first
+    nodes[node].count = 0
     box = np.empty(6, np.float32)
     for side in range(2):
         top = state[PENDING]
-        box[:3], box[3:] = INFINITY, -INFINITY
-        centers[top, :3], centers[top, 3:] = INFINITY, -INFINITY
-        for b in range(BINS):
-            # Halved nodes keep the bounds of the whole: they are rare, and stay right.
-            if axis < 0 or (b <= state[SPLIT]) == (side == 0):
-                _unite(box, boxes[max(axis, 0), b])
-                _unite(centers[top], bin_centers[max(axis, 0), b])
         if axis < 0:
-            parent = nodes[state[NODE]]
+            # Halves keep the bounds of the whole: they are rare, and no ray misses them for it.
             for k in range(3):
-                box[k], box[k + 3] = parent.lo[k], parent.hi[k]
+                box[k], box[k + 3] = nodes[node].lo[k], nodes[node].hi[k]
             centers[top] = centers[MAX_DEPTH]
+        else:
+            box[:3], box[3:] = INFINITY, -INFINITY
+            centers[top, :3], centers[top, 3:] = INFINITY, -INFINITY
+            begin, end = (0, state[SPLIT] + 1) if side == 0 else (state[SPLIT] + 1, BINS)
+            for b in range(begin, end):
+                _unite(box, boxes[axis, b])
+                _unite(centers[top], bin_centers[axis, b])
         for k in range(3):
             nodes[first + side].lo[k], nodes[first + side].hi[k] = box[k], box[k + 3]
         stack[top, 0] = first + side

@@ -109,7 +109,7 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
         # On to the next surface.
         u, v = s.sample_pair(key, index, pair + s.BSDF)
         bounce = bsdf.sample(surface.bsdf, local_wo, which_lobe, u, v)
-        if bounce.pdf == 0.0:
+        if not bounce.pdf > 0.0:
             break
         beta = scale(mul(beta, bounce.value), bounce.wi[2] / bounce.pdf)
         if beta == BLACK:
@@ -138,7 +138,8 @@ def direct_light(
         return BLACK
     n = surface.shading_n
     wi = (dot(light.wi, tangent), dot(light.wi, bitangent), dot(light.wi, n))
-    value = mul(bsdf.evaluate(surface.bsdf, local_wo, wi), light.radiance)
+    reflected, pdf = bsdf.evaluate(surface.bsdf, local_wo, wi)
+    value = mul(reflected, light.radiance)
     if value == BLACK:
         return BLACK
     origin = spawn(surface.place, light.wi)
@@ -149,7 +150,7 @@ def direct_light(
         return BLACK
     weight = 1.0
     if not light.is_delta:
-        weight = power_heuristic(light.pdf, bsdf.pdf(surface.bsdf, local_wo, wi))
+        weight = power_heuristic(light.pdf, pdf)
     return scale(value, weight * wi[2] / light.pdf)
 
 

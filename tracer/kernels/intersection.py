@@ -20,7 +20,16 @@ from tracer.kernels.bvh_build import MAX_DEPTH
 from tracer.kernels.layout import Bvh, as_int
 from tracer.kernels.mathematics import Vec3
 from tracer.kernels.simd import LANES, Float8, lane, local_array, lowest_bit
-from tracer.kernels.wide import Shear, candidates, enter_boxes, enter_scene, limit_of, shear_of, wide_ray
+from tracer.kernels.wide import (
+    Shear,
+    candidates,
+    enter_boxes,
+    enter_scene,
+    inverse_of,
+    limit_of,
+    shear_of,
+    wide_ray,
+)
 
 MISS = -1
 ANY_ID = 1 << 40
@@ -85,11 +94,12 @@ def closest_hit(bvh: Bvh, o: Vec3, d: Vec3, t_min: float, after: int, t_max: flo
     """
     bvh = borrowed(bvh)
     best = Hit(MISS, t_max, 0.0, 0.0)
-    start = enter_scene(bvh, o, d)
+    inverse = inverse_of(d)
+    start = enter_scene(bvh, o, inverse)
     if start > t_max or start == math.inf:
         return best
-    shear = shear_of(d)
-    ray = wide_ray(bvh, o, d, shear, start)
+    shear = shear_of(d, inverse)
+    ray = wide_ray(bvh, o, d, inverse, shear, start)
     limit = limit_of(ray, t_max)
     waiting, nears = local_array(np.int32, STACK), local_array(np.float32, STACK)
     waiting[0], nears[0] = np.int32(0), np.float32(0.0)
@@ -119,11 +129,12 @@ def closest_hit(bvh: Bvh, o: Vec3, d: Vec3, t_min: float, after: int, t_max: flo
 def occluded(bvh: Bvh, o: Vec3, d: Vec3, t_max: float) -> bool:
     """Whether anything is hit at 0 < t < t_max."""
     bvh = borrowed(bvh)
-    start = enter_scene(bvh, o, d)
+    inverse = inverse_of(d)
+    start = enter_scene(bvh, o, inverse)
     if start > t_max or start == math.inf:
         return False
-    shear = shear_of(d)
-    ray = wide_ray(bvh, o, d, shear, start)
+    shear = shear_of(d, inverse)
+    ray = wide_ray(bvh, o, d, inverse, shear, start)
     limit = limit_of(ray, t_max)
     waiting = local_array(np.int32, STACK)
     waiting[0] = np.int32(0)

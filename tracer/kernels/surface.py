@@ -168,13 +168,14 @@ def surface_at(scene: SceneArrays, triangle: int, b1: float, b2: float, wo: Vec3
         specular *= look_up(textures, m.specular_texture, at)[3]
     tint = (m.specular_color[0], m.specular_color[1], m.specular_color[2])
     tint = textured(textures, m.specular_color_texture, at, tint)
+    n = shading_normal(scene, triangle, b1, b2, place.n, at, wo)
     return Surface(
         place=place,
-        shading_n=shading_normal(scene, triangle, b1, b2, place.n, at, wo),
+        shading_n=n,
         front=dot(place.n, wo) > 0.0,
         material=shape.material,
         base_color=base,
-        bsdf=make_bsdf(base, metallic, roughness, m.dielectric_f0, specular, tint),
+        bsdf=make_bsdf(base, metallic, roughness, m.dielectric_f0, specular, tint, dot(n, wo)),
     )
 
 

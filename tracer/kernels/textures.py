@@ -43,6 +43,12 @@ def texel(textures: Textures, image: Record, srgb: int, x: int, y: int) -> Vec4:
     )
 
 
+@inlined
+def _indexable(x: float) -> float:
+    """x, but 0 for what no texel index can hold: NaN, infinities, and where no digit is left for texels."""
+    return x if -1e9 < x < 1e9 else 0.0
+
+
 @device
 def look_up(textures: Textures, use: int, at: TexCoords) -> Vec4:
     """The decoded, linear RGBA of texture use number `use` at these texture coordinates."""
@@ -51,9 +57,8 @@ def look_up(textures: Textures, use: int, at: TexCoords) -> Vec4:
     image = textures.images[use_record.image]
     m, srgb = use_record.transform, use_record.srgb
     s, t = (at[0], at[1]) if use_record.texcoord == 0 else (at[2], at[3])
-    # A coordinate that a texel index cannot hold says nothing about the picture.
-    u = min(max(m[0] * s + m[1] * t + m[2], -1e9), 1e9) * image.width
-    v = min(max(m[3] * s + m[4] * t + m[5], -1e9), 1e9) * image.height
+    u = _indexable(m[0] * s + m[1] * t + m[2]) * image.width
+    v = _indexable(m[3] * s + m[4] * t + m[5]) * image.height
     if not image.linear_filter:
         return texel(textures, image, srgb, math.floor(u), math.floor(v))
     x, y = math.floor(u - 0.5), math.floor(v - 0.5)

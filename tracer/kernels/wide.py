@@ -51,14 +51,38 @@ class WideRay(NamedTuple):
 
 
 @inlined
-def shear_of(d: Vec3) -> Shear:
+def inverse_of(d: Vec3) -> Vec3:
+    """1/d, and something huge for 0: an infinity would make NaN of a ray that runs in a box's face."""
+    return (_inverse(d[0]), _inverse(d[1]), _inverse(d[2]))
+
+
+@inlined
+def _inverse(x: float) -> float:
+    return 1.0 / math.copysign(max(abs(x), 1.0 / HUGE), x)
+
+
+@inlined
+def shear_of(d: Vec3, inverse: Vec3) -> Shear:
     ax, ay, az = abs(d[0]), abs(d[1]), abs(d[2])
     kz = 0 if ax > ay and ax > az else (1 if ay > az else 2)
     kx = (kz + 1) % 3
     ky = (kx + 1) % 3
     if d[kz] < 0.0:  # keeps the winding
         kx, ky = ky, kx
-    return Shear(kx, ky, kz, d[kx] / d[kz], d[ky] / d[kz], 1.0 / d[kz])
+    return Shear(kx, ky, kz, d[kx] * inverse[kz], d[ky] * inverse[kz], inverse[kz])
+
+
+@inlined
+def enter_scene(bvh: Bvh, o: Vec3, inverse: Vec3) -> float:
+    """Where the ray enters the bounds of everything, at least 0; infinity where it misses them."""
+    near, far = 0.0, math.inf
+    for axis in range(3):
+        t0, t1 = (
+            (bvh.bounds[axis] - o[axis]) * inverse[axis],
+            (bvh.bounds[axis + 3] - o[axis]) * inverse[axis],
+        )
+        near, far = max(near, min(t0, t1)), min(far, max(t0, t1))
+    return near if near <= far else math.inf
 
 
 @inlined
@@ -67,36 +91,13 @@ def wide(x: float) -> Float8:
 
 
 @inlined
-def _inverse(x: float) -> float:
-    """1/x, and something huge for 0: an infinity would make NaN of a ray that runs in a box's face."""
-    return 1.0 / math.copysign(max(abs(x), 1.0 / HUGE), x)
-
-
-@inlined
-def _is_negative(x: float) -> bool:
-    """Also of -0.0, whose inverse is negative."""
-    return math.copysign(1.0, x) < 0.0
-
-
-@inlined
-def enter_scene(bvh: Bvh, o: Vec3, d: Vec3) -> float:
-    """Where the ray enters the bounds of everything, at least 0; infinity where it misses them."""
-    near, far = 0.0, math.inf
-    for axis in range(3):
-        inverse = _inverse(d[axis])
-        t0, t1 = (bvh.bounds[axis] - o[axis]) * inverse, (bvh.bounds[axis + 3] - o[axis]) * inverse
-        near, far = max(near, min(t0, t1)), min(far, max(t0, t1))
-    return near if near <= far else math.inf
-
-
-@inlined
-def wide_ray(bvh: Bvh, o: Vec3, d: Vec3, s: Shear, start: float) -> WideRay:
+def wide_ray(bvh: Bvh, o: Vec3, d: Vec3, inverse: Vec3, s: Shear, start: float) -> WideRay:
     p = (o[0] + start * d[0], o[1] + start * d[1], o[2] + start * d[2])
     error = ROUNDING * bvh.bounds[6]
     return WideRay(
         start,
         (wide(p[0]), wide(p[1]), wide(p[2])),
-        (wide(_inverse(d[0])), wide(_inverse(d[1])), wide(_inverse(d[2]))),
+        (wide(inverse[0]), wide(inverse[1]), wide(inverse[2])),
         (wide(p[s.kx]), wide(p[s.ky]), wide(p[s.kz])),
         (wide(s.sx), wide(s.sy), wide(s.sz)),
         error,
@@ -108,6 +109,12 @@ def wide_ray(bvh: Bvh, o: Vec3, d: Vec3, s: Shear, start: float) -> WideRay:
 def limit_of(ray: WideRay, t: float) -> np.float32:
     """The distance t from the ray's own start, or a hair more."""
     return np.float32((t - ray.start) * WIDER)
+
+
+@inlined
+def _is_negative(x: float) -> bool:
+    """Also of -0.0, whose inverse is negative."""
+    return math.copysign(1.0, x) < 0.0
 
 
 @inlined
