@@ -51,7 +51,8 @@ class Viewpoint(NamedTuple):
 
 def choose_viewpoint(scene: Scene, view: View, bounds: Sphere) -> Viewpoint:
     """Raises SettingsInvalid for a camera that is not there, SceneInvalid for one that looks nowhere."""
-    camera = _find_camera(scene, view.camera)
+    number = _find_camera(scene.cameras, view.camera)
+    camera = None if number is None else scene.cameras[number]
     width, height = _size(view, camera)
     placed = view.look_from is not None or view.look_at is not None
     fov = math.radians(view.vertical_fov_degrees or FIELD_OF_VIEW)
@@ -62,7 +63,7 @@ def choose_viewpoint(scene: Scene, view: View, bounds: Sphere) -> Viewpoint:
         name = "automatic" if not placed else "given"
         origin, right, up, forward = _framed(view, bounds, fov, width / height)
     else:
-        name = camera.name or str(scene.cameras.index(camera))
+        name = camera.name or str(number)
         if view.vertical_fov_degrees is None:
             fov = camera.vertical_fov
         origin, right, up, forward = _of_camera(camera)
@@ -80,15 +81,15 @@ def choose_viewpoint(scene: Scene, view: View, bounds: Sphere) -> Viewpoint:
     return Viewpoint(name, width, height, origin, right, up, forward, tan_y, aperture, focus, warnings)
 
 
-def _find_camera(scene: Scene, wanted: str | None) -> Camera | None:
-    cameras = scene.cameras
+def _find_camera(cameras: tuple[Camera, ...], wanted: str | None) -> int | None:
+    """Its number; None where nothing is wanted and there is none."""
     if wanted is None:
-        return cameras[0] if cameras else None
-    for camera in cameras:
+        return 0 if cameras else None
+    for number, camera in enumerate(cameras):
         if camera.name == wanted:
-            return camera
+            return number
     if wanted.isdecimal() and int(wanted) < len(cameras):
-        return cameras[int(wanted)]
+        return int(wanted)
     there = ", ".join(f"{i} {c.name!r}" if c.name else str(i) for i, c in enumerate(cameras))
     raise SettingsInvalid(f"there is no camera {wanted!r}; the scene has {there or 'none'}")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.tracer.worlds import (
+    Image,
     channels,
     constant_sky,
     facing_quad,
@@ -122,6 +124,24 @@ def test_many_emitters_of_different_power_stay_unbiased() -> None:
     for lamp in lamps:
         alone += picture(world([floor, lamp], [lambert(1, 1, 1), *emitters], camera=camera), 256, max_depth=2)
     np.testing.assert_allclose(together.mean(axis=(0, 1)), alone.mean(axis=(0, 1)), rtol=0.01)
+
+
+def test_all_kinds_of_light_together_are_their_sum() -> None:
+    """However often each kind is sampled: emitter, point light and a sky with a bright spot."""
+    pixels = np.full((4, 8, 3), 0.1, np.float32)
+    pixels[1, 3] = 20.0
+    sky, point = Environment(pixels), Light(LightKind.POINT, (3.0, 2.0, 1.0), (1.0, 1.0, 1.5))
+    (floor, lamp), materials = square_lamp(1.0, 0.3, 7.0)
+    camera = look((0.0, -1.5, 0.8), fov=20.0)
+
+    def of(**lights: Any) -> Image:
+        meshes = [floor, lamp] if lights.pop("lamp") else [floor, replace(lamp, material=2)]
+        scene = world(meshes, [*materials, lambert(0, 0, 0)], camera=camera, **lights)
+        mean: Image = picture(scene, 1024, max_depth=2).mean(axis=(0, 1))
+        return mean
+
+    alone = of(lamp=True) + of(lamp=False, lights=(point,)) + of(lamp=False, environment=sky)
+    np.testing.assert_allclose(of(lamp=True, lights=(point,), environment=sky), alone, rtol=0.01)
 
 
 def test_an_emissive_texture_shines_as_its_mean() -> None:

@@ -94,6 +94,13 @@ def test_a_camera_by_name_or_number(wanted: str | None, name: str) -> None:
     assert prepare(two_cameras(), View(camera=wanted)).camera_name == name
 
 
+def test_a_camera_without_a_name_goes_by_its_number() -> None:
+    cameras = tuple(replace(camera, name="") for camera in two_cameras().cameras)
+    p = prepare(world([facing_quad()], cameras=cameras), View(camera="1"))
+    assert p.camera_name == "1"
+    np.testing.assert_allclose(frame(p)["origin"], (3, 0, 0))
+
+
 @pytest.mark.parametrize("wanted", ["2", "top", ""])
 def test_a_camera_that_is_not_there_is_refused_with_those_that_are(wanted: str) -> None:
     with pytest.raises(SettingsInvalid, match=r"0 'front', 1 'side'"):
