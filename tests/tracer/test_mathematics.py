@@ -59,6 +59,8 @@ def test_a_tangent_frame_is_right_handed_and_unit(z: float, turns: float) -> Non
     c, s = cos_sin(turns)
     r = math.sqrt(1.0 - z * z)
     n = (r * c, r * s, z)
-    a, b = m.tangent_frame(n)
-    for u, v, w in ((a, b, n), (b, n, a)):
+    frame = m.frame_of(n)
+    for u, v, w in ((frame.s, frame.t, n), (frame.t, n, frame.s)):
         assert m.cross(u, v) == pytest.approx(w, abs=1e-12)
+    there = m.to_local(frame, (0.1, 0.2, 0.3))
+    assert m.to_world(frame, there) == pytest.approx((0.1, 0.2, 0.3), abs=1e-12)

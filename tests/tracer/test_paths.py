@@ -123,6 +123,13 @@ def test_a_veil_alone_is_as_opaque_as_its_alpha() -> None:
     assert layers["R"].mean() == pytest.approx(0.7, abs=0.005)
 
 
+def test_each_veil_decides_for_itself() -> None:
+    """Three half transparent ones let an eighth through; if they all did or none, it were a half."""
+    veils = [facing_quad(0.1 * k, 9.0 + k) for k in range(3)]
+    layers = channels(world(veils, [veil(0.5, AlphaMode.BLEND)], **SKY), samples=1024, max_depth=1)
+    assert layers["R"].mean() == pytest.approx(0.125, abs=0.005)
+
+
 def test_passing_through_is_no_segment() -> None:
     veils = [facing_quad(0.1 * (k + 1), 9.0, 1) for k in range(20)]
     scene = world(

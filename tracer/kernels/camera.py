@@ -6,12 +6,7 @@ import math
 
 from tracer.kernels import inlined
 from tracer.kernels.layout import Record
-from tracer.kernels.mathematics import Vec3, add, cos_sin_turns, normalize, scale, sub
-
-
-@inlined
-def vector(v: tuple[float, ...]) -> Vec3:
-    return (v[0], v[1], v[2])
+from tracer.kernels.mathematics import Vec3, add, cos_sin_turns, normalize, scale, sub, vector
 
 
 @inlined

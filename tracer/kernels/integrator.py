@@ -16,7 +16,7 @@ from tracer import film as f
 from tracer.kernels import bsdf, entry, inlined
 from tracer.kernels import sampler as s
 from tracer.kernels.borrow import borrowed
-from tracer.kernels.camera import camera_ray, vector
+from tracer.kernels.camera import camera_ray
 from tracer.kernels.environment import sky_radiance
 from tracer.kernels.intersection import MISS
 from tracer.kernels.layout import SceneArrays
@@ -27,7 +27,19 @@ from tracer.kernels.lights import (
     environment_pdf,
     sample_light,
 )
-from tracer.kernels.mathematics import Vec3, add, dot, mul, scale, sub, tangent_frame, to_world
+from tracer.kernels.mathematics import (
+    Frame,
+    Vec3,
+    add,
+    dot,
+    frame_of,
+    mul,
+    scale,
+    sub,
+    to_local,
+    to_world,
+    vector,
+)
 from tracer.kernels.surface import Surface, emission_at, spawn, surface_at
 from tracer.kernels.visibility import first_hit, unoccluded
 
@@ -60,7 +72,7 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
     has_lights = scene.lights.choice[0] + scene.lights.choice[1] + scene.lights.choice[2] > 0.0
     radiance, beta = BLACK, (1.0, 1.0, 1.0)
     coverage, albedo, normal, depth = 0.0, BLACK, BLACK, 0.0
-    pdf = math.inf  # of d by the BSDF; no light sampling could have made a camera ray
+    pdf = math.inf  # of d; a camera ray could have been made in no other way
     sample_key = s.combine(key, index)
     for segment in range(1, view.max_depth + 1):
         hit = first_hit(scene, o, d, math.inf, s.combine(sample_key, np.uint32(segment)))
@@ -68,7 +80,7 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
         # The ray leaves the scene.
         if hit.triangle == MISS:
             if segment > 1 or not view.hide_environment:
-                weight = 1.0 if segment == 1 else power_heuristic(pdf, environment_pdf(scene, d))
+                weight = power_heuristic(pdf, environment_pdf(scene, d))
                 radiance = add(radiance, scale(mul(beta, sky_radiance(scene.sky, d)), weight))
             break
 
@@ -87,9 +99,7 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
 
         # What the surface emits.
         if material.emits and emits_towards(scene, hit.triangle, dot(surface.place.n, wo)):
-            weight = 1.0
-            if segment > 1:
-                weight = power_heuristic(pdf, emitter_pdf(scene, hit.triangle, surface.place, d, hit.t))
+            weight = power_heuristic(pdf, emitter_pdf(scene, hit.triangle, surface.place, d, hit.t))
             emitted = emission_at(scene, hit.triangle, hit.b1, hit.b2)
             radiance = add(radiance, scale(mul(beta, emitted), weight))
         if segment == view.max_depth:
@@ -98,12 +108,12 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
         # Light that arrives directly.
         pair = s.FIRST_BOUNCE + (segment - 1) * s.PAIRS_PER_BOUNCE
         which_light, which_lobe = s.sample_pair(key, index, pair + s.CHOICES)
-        tangent, bitangent = tangent_frame(surface.shading_n)
-        local_wo = (dot(wo, tangent), dot(wo, bitangent), dot(wo, surface.shading_n))
+        frame = frame_of(surface.shading_n)
+        local_wo = to_local(frame, wo)
         if has_lights:
             next_key = s.combine(sample_key, np.uint32(segment + 1))
             u, v = s.sample_pair(key, index, pair + s.LIGHT)
-            direct = direct_light(scene, surface, tangent, bitangent, local_wo, next_key, which_light, u, v)
+            direct = direct_light(scene, surface, frame, local_wo, next_key, which_light, u, v)
             radiance = add(radiance, mul(beta, direct))
 
         # On to the next surface.
@@ -115,7 +125,7 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
         if beta == BLACK:
             break
         pdf = bounce.pdf
-        d = to_world(bounce.wi, tangent, bitangent, surface.shading_n)
+        d = to_world(frame, bounce.wi)
         o = spawn(surface.place, d)
     return Sample(radiance, coverage, albedo, normal, depth)
 
@@ -124,8 +134,7 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
 def direct_light(
     scene: SceneArrays,
     surface: Surface,
-    tangent: Vec3,
-    bitangent: Vec3,
+    frame: Frame,
     local_wo: Vec3,
     segment_key: np.uint32,
     which: float,
@@ -136,8 +145,7 @@ def direct_light(
     light = sample_light(scene, surface.place.point, which, u, v)
     if not light.pdf > 0.0:
         return BLACK
-    n = surface.shading_n
-    wi = (dot(light.wi, tangent), dot(light.wi, bitangent), dot(light.wi, n))
+    wi = to_local(frame, light.wi)
     reflected, pdf = bsdf.evaluate(surface.bsdf, local_wo, wi)
     value = mul(reflected, light.radiance)
     if value == BLACK:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracer.kernels import entry, inlined
-from tracer.kernels.camera import vector
 from tracer.kernels.environment import find_interval, sample_sky, sky_pdf, sky_radiance
 from tracer.kernels.layout import Record, SceneArrays, as_int
-from tracer.kernels.mathematics import Vec3, cross, dot, length, luminance, scale, sub
+from tracer.kernels.mathematics import Vec3, cross, dot, length, luminance, scale, sub, vector
 from tracer.kernels.surface import Place, emission_at, opacity_at, place_at, spawn, vertex
 from tracer.scene import LightKind
 

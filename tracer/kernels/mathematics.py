@@ -7,6 +7,7 @@ do not. Called as `f.py_func` the same functions serve Python code that must agr
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 from tracer.kernels import device, inlined
 
@@ -14,6 +15,12 @@ Vec3 = tuple[float, float, float]
 
 PI = math.pi
 INV_PI = 1.0 / math.pi
+
+
+@inlined
+def vector(field: Any) -> Vec3:
+    """A field of three numbers of a record."""
+    return (field[0], field[1], field[2])
 
 
 @inlined
@@ -67,22 +74,33 @@ def lerp(a: float, b: float, t: float) -> float:
     return a * (1.0 - t) + b * t
 
 
+class Frame(NamedTuple):
+    """Three unit vectors at right angles, right-handed; n is the z axis of local coordinates."""
+
+    s: Vec3
+    t: Vec3
+    n: Vec3
+
+
 @inlined
-def tangent_frame(n: Vec3) -> tuple[Vec3, Vec3]:
-    """Two unit vectors that make a right-handed frame with n. Duff et al., JCGT 6(1), 2017."""
+def frame_of(n: Vec3) -> Frame:
+    """A frame around n. T. Duff et al., "Building an Orthonormal Basis, Revisited", JCGT 6(1), 2017."""
     sign = math.copysign(1.0, n[2])
     a = -1.0 / (sign + n[2])
     b = n[0] * n[1] * a
-    return (1.0 + sign * n[0] * n[0] * a, sign * b, -sign * n[0]), (b, sign + n[1] * n[1] * a, -n[1])
+    return Frame(
+        (1.0 + sign * n[0] * n[0] * a, sign * b, -sign * n[0]), (b, sign + n[1] * n[1] * a, -n[1]), n
+    )
 
 
 @inlined
-def to_world(local: Vec3, s: Vec3, t: Vec3, n: Vec3) -> Vec3:
-    return (
-        local[0] * s[0] + local[1] * t[0] + local[2] * n[0],
-        local[0] * s[1] + local[1] * t[1] + local[2] * n[1],
-        local[0] * s[2] + local[1] * t[2] + local[2] * n[2],
-    )
+def to_local(frame: Frame, v: Vec3) -> Vec3:
+    return (dot(v, frame.s), dot(v, frame.t), dot(v, frame.n))
+
+
+@inlined
+def to_world(frame: Frame, v: Vec3) -> Vec3:
+    return add(add(scale(frame.s, v[0]), scale(frame.t, v[1])), scale(frame.n, v[2]))
 
 
 @inlined

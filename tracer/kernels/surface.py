@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracer.kernels import inlined
 from tracer.kernels.bsdf import Bsdf, make_bsdf
 from tracer.kernels.layout import Geometry, Record, SceneArrays, Surfaces, Textures
-from tracer.kernels.mathematics import Vec3, add, cross, dot, normalize, scale, sub
+from tracer.kernels.mathematics import Vec3, add, cross, dot, normalize, scale, sub, vector
 from tracer.kernels.textures import TexCoords, look_up, textured
 from tracer.scene import AlphaMode
 
@@ -143,7 +143,7 @@ def emission_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> Vec3
     """Radiance that leaves a point of an emissive triangle, whatever the side."""
     surfaces = scene.surfaces
     material = surfaces.materials[surfaces.shapes[surfaces.shape_of[triangle]].material]
-    factor = (material.emissive[0], material.emissive[1], material.emissive[2])
+    factor = vector(material.emissive)
     if material.emissive_texture < 0:
         return factor
     at = texture_coordinates(scene.geometry, surfaces, triangle, b1, b2)
@@ -166,8 +166,7 @@ def surface_at(scene: SceneArrays, triangle: int, b1: float, b2: float, wo: Vec3
     specular = m.specular
     if m.specular_texture >= 0:
         specular *= look_up(textures, m.specular_texture, at)[3]
-    tint = (m.specular_color[0], m.specular_color[1], m.specular_color[2])
-    tint = textured(textures, m.specular_color_texture, at, tint)
+    tint = textured(textures, m.specular_color_texture, at, vector(m.specular_color))
     n = shading_normal(scene, triangle, b1, b2, place.n, at, wo)
     return Surface(
         place=place,
