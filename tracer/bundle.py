@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,37 +48,33 @@ class FolderFiles:
 
     def read(self, path: str) -> bytes:
         """The content; AssetMissing where there is no such file or it lies outside the folder."""
-        found = self.find(path, path)
         try:
-            return found.read_bytes()
+            return self.find(path).read_bytes()
         except OSError as error:
-            raise AssetMissing(f"{path}: {error.strerror}") from error
+            raise AssetMissing(f"{shorten(path)}: {error.strerror}") from error
 
-    def find(self, path: str, shown: str) -> Path:
-        """The absolute path of a regular file; AssetMissing, beginning with what is shown."""
-        real = self._real(path, shown)
+    def find(self, path: str) -> Path:
+        """The absolute path of a regular file; AssetMissing as `read`."""
+        real = self._real(path)
         try:
             mode = os.stat(real).st_mode
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise AssetMissing(f"{shown}: {shorten(path)} in {self._root}: {reason}") from error
+        except OSError as error:
+            raise AssetMissing(f"{shorten(path)} in {self._root}: {error.strerror}") from error
         if not stat.S_ISREG(mode):  # a pipe would be read for ever
-            raise AssetMissing(f"{shown}: {shorten(path)} in {self._root} is not a regular file")
+            raise AssetMissing(f"{shorten(path)} in {self._root} is not a regular file")
         return real
 
-    def exists(self, path: str, shown: str) -> bool:
+    def exists(self, path: str) -> bool:
         """Whether something is there; AssetMissing where that would be outside the folder."""
-        return os.path.lexists(self._real(path, shown))
+        return os.path.lexists(self._real(path))
 
-    def _real(self, path: str, shown: str) -> Path:
+    def _real(self, path: str) -> Path:
         try:
             real = Path(os.path.realpath(self._root / path))
         except (OSError, ValueError) as error:
-            raise AssetMissing(f"{shown}: {shorten(path)} is not the name of a file: {error}") from error
+            raise AssetMissing(f"{shorten(path)} is not the name of a file: {error}") from error
         if not real.is_relative_to(self._root):
-            raise AssetMissing(
-                f"{shown}: {shorten(path)} lies outside {self._root}; widen the root with `--root DIR`"
-            )
+            raise AssetMissing(f"{shorten(path)} lies outside {self._root}; widen the root with `--root DIR`")
         return real
 
 
@@ -94,7 +92,7 @@ def list_bundle(scene: Path, root: Path | None = None) -> Bundle:
     entry = (folder / scene.name).relative_to(top).as_posix()
     kind = scene_kind(entry)
     collected = _Collector(files)
-    real = collected.add(entry, str(scene))
+    real = collected.add(entry, entry)
     if kind in (".gltf", ".glb"):
         _collect_gltf(collected, entry, real, kind)
     elif kind == ".obj":
@@ -108,14 +106,28 @@ class _Collector:
         self.paths: dict[str, Path] = {}
         self.warnings: list[str] = []
 
-    def add(self, path: str, shown: str) -> Path:
+    def add(self, path: str, where: str) -> Path:
         if path not in self.paths:
             try:
                 path.encode()
             except UnicodeEncodeError as error:
                 raise SceneInvalid(f"{path!r}: the file's name is not UTF-8; rename it") from error
-            self.paths[path] = self.files.find(path, shown)
+            with _shown(where):
+                self.paths[path] = self.files.find(path)
         return self.paths[path]
+
+    def exists(self, path: str, where: str) -> bool:
+        with _shown(where):
+            return self.files.exists(path)
+
+
+@contextmanager
+def _shown(where: str) -> Iterator[None]:
+    """Puts the place of a reference before what is wrong with the file that it names."""
+    try:
+        yield
+    except AssetMissing as error:
+        raise AssetMissing(f"{where}: {error}") from error
 
 
 def _collect_gltf(collected: _Collector, entry: str, real: Path, kind: str) -> None:
@@ -133,18 +145,17 @@ def _collect_obj(collected: _Collector, entry: str, real: Path) -> None:
             words = line.split(maxsplit=1)
             if len(words) == 2 and words[0] == b"mtllib":
                 for name in material_libraries(words[1].decode("utf-8", "replace").strip()):
-                    where = f"line {number}"
-                    libraries.setdefault(locate(entry, name, where), f"{entry}: {where}")
-    for path, shown in libraries.items():
-        if collected.files.exists(path, shown):
-            _collect_mtl(collected, path, collected.add(path, shown))
+                    libraries.setdefault(locate(entry, name, f"line {number}"), f"{entry}: line {number}")
+    for path, where in libraries.items():
+        if collected.exists(path, where):
+            _collect_mtl(collected, path, collected.add(path, where))
         else:
-            collected.warnings.append(f"{shown}: material library {shorten(path)} is missing")
+            collected.warnings.append(f"{where}: material library {shorten(path)} is missing")
 
 
 def _collect_mtl(collected: _Collector, path: str, real: Path) -> None:
     for reference in map_references(real.read_bytes()):
-        shown = f"{path}: line {reference.line}: {reference.key}"
-        picture = locate(path, reference.name, f"line {reference.line}: {reference.key}")
-        if reference.key in USED_MAPS or collected.files.exists(picture, shown):
-            collected.add(picture, shown)
+        place = f"line {reference.line}: {reference.key}"
+        picture = locate(path, reference.name, place)
+        if reference.key in USED_MAPS or collected.exists(picture, f"{path}: {place}"):
+            collected.add(picture, f"{path}: {place}")
