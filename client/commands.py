@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from client.errors import BadInput, ExitCode, exit_code
-from client.fetch import check_output
+from client.fetch import check_outputs
 from client.frames import is_template, output_path, parse_frames
 from client.options import options_of
+from client.report import describe, reporting
 from client.request import make_requests
-from client.session import Session, session
-from client.watch import describe, make_reporter
-from contracts import FrameRequest, FrameStatus, JobStatus
+from client.session import Session, Submitted, session
+from client.status import tiles_in_flight
+from contracts import FrameStatus, JobStatus
 from settings import Settings
-from workflows import attributes
 
 
 async def render_frames(given: argparse.Namespace, settings: Settings) -> ExitCode:
@@ -24,30 +25,38 @@ async def render_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
     outputs = {frame: [output_path(text, frame) for text in given.output] for frame in frames}
     if len(frames) > 1 and not all(is_template(text) for text in given.output):
         raise BadInput("several frames need a template in -o, for example -o 'shot.####.exr'")
-    for path in outputs[frames[0]]:
-        check_output(path)
-    requests, local = make_requests(given.scene, frames, options_of(given, settings.project))
+    check_outputs(path for paths in outputs.values() for path in paths)
     async with session(settings) as opened:
-        submitted = [await _submit(opened, request, local) for request in requests]
-        finished: list[JobStatus] = []
-        for request, first in zip(requests, submitted, strict=True):
-            status = first if first.result else await opened.wait(request.job_id, make_reporter())
-            if status.result is not None:
-                opened.fetch(request.job_id, outputs[request.frame_number], given.exposure)
-                for path in outputs[request.frame_number]:
-                    print(f"wrote {path}", file=sys.stderr)
-            finished.append(status)
+        submitted = await _submit(opened, given, frames)
+        finished = [
+            await _finish(opened, first.status, outputs[frame], given.exposure)
+            for frame, first in zip(frames, submitted, strict=True)
+        ]
     _print_statuses(given, finished)
     return max(exit_code(status.status) for status in finished)
 
 
+async def _finish(
+    opened: Session, status: JobStatus, outputs: list[Path], exposure: float | None
+) -> JobStatus:
+    """Waits for one frame's end and writes its pictures, if there are any."""
+    if status.result is None:
+        with reporting() as report:
+            status = await opened.wait(status.job_id, report)
+    if status.status is FrameStatus.COMPLETED:
+        opened.fetch(status.job_id, outputs, exposure)
+        for path in outputs:
+            print(f"wrote {path}", file=sys.stderr)
+    return status
+
+
 async def submit_frames(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    requests, local = make_requests(given.scene, _frames(given.frames), options_of(given, settings.project))
     async with session(settings) as opened:
-        statuses = [await _submit(opened, request, local) for request in requests]
-        if opened.embedded and opened.web_ui and any(status.result is None for status in statuses):
+        statuses = [entry.status for entry in await _submit(opened, given, _frames(given.frames))]
+        if opened.farm is not None and opened.farm.while_used:
             print(
-                "the embedded farm stops with this command: run `tessera dev` beside it, or `tessera render`",
+                "note: no farm goes on when this command ends. What is submitted waits: start `tessera dev`, "
+                "or render it with `tessera render` or `tessera watch`",
                 file=sys.stderr,
             )
     if given.json:
@@ -58,32 +67,48 @@ async def submit_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
     return ExitCode.DONE
 
 
-async def _submit(opened: Session, request: FrameRequest, local: Any) -> JobStatus:
+async def _submit(opened: Session, given: argparse.Namespace, frames: list[int]) -> list[Submitted]:
+    options = options_of(given, opened.settings.project)
+    requests, local = make_requests(given.scene, frames, options)
     for warning in local.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    status, note = await opened.submit(request, local)
-    if note:
-        print(f"note: {note}", file=sys.stderr)
-    if status.result is not None:
-        print(f"{status.job_id} is published already", file=sys.stderr)
-    elif opened.web_ui:
-        page = f"{opened.web_ui}/namespaces/default/workflows/{status.job_id}"
-        print(f"{status.job_id}\nWeb UI: {page}", file=sys.stderr)
-    else:
-        print(status.job_id, file=sys.stderr)
-    return status
+    submitted = await opened.submit(requests, local)
+    for status, note in submitted:
+        if note:
+            print(f"note: {note}", file=sys.stderr)
+        if status.result is not None:
+            print(f"{status.job_id} is published already", file=sys.stderr)
+        elif opened.farm is not None:
+            page = f"{opened.farm.ui}/namespaces/default/workflows/{status.job_id}"
+            print(f"{status.job_id}\nWeb UI: {page}", file=sys.stderr)
+        elif given.command == "render":
+            print(status.job_id, file=sys.stderr)
+    return submitted
 
 
 async def show_status(given: argparse.Namespace, settings: Settings) -> ExitCode:
     async with session(settings) as opened:
         status = await opened.status(given.job)
+        if not given.tiles:
+            _print_statuses(given, [status])
+            return ExitCode.DONE
+        tiles = []
+        if not status.status.is_final:
+            tiles = await opened.reach(lambda client: tiles_in_flight(client, given.job))
+    if given.json:
+        print_document(status.model_dump(mode="json") | {"in_flight": [tile._asdict() for tile in tiles]})
+        return ExitCode.DONE
     _print_statuses(given, [status])
+    for tile in tiles:
+        samples, attempt = f"{tile.samples:6} samples", f"attempt {tile.lost + 1}"
+        print(f"{tile.tile_id}  {tile.status:16} {samples}, {attempt} {tile.worker}")
     return ExitCode.DONE
 
 
 async def watch_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
     async with session(settings) as opened:
-        status = await opened.wait(given.job, make_reporter())
+        with reporting() as report:
+            status = await opened.wait(given.job, report)
     _print_statuses(given, [status])
     return exit_code(status.status)
 
@@ -91,9 +116,10 @@ async def watch_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
 async def signal_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
     """pause, resume and retry: the command's name is the signal's."""
     async with session(settings) as opened:
-        await _running(opened, given.job)
-        handle = (await opened.client()).get_workflow_handle(given.job)
-        await handle.signal(given.command)
+        status = await _unfinished(opened, given.job)
+        if given.command == "retry" and status.status is not FrameStatus.DEAD_LETTERED:
+            raise BadInput(f"{given.job} is {status.status}: only a dead-lettered job waits for a retry")
+        await opened.reach(lambda client: client.get_workflow_handle(given.job).signal(given.command))
         status = await opened.status(given.job)
     _print_statuses(given, [status])
     return ExitCode.DONE
@@ -101,21 +127,23 @@ async def signal_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
 
 async def cancel_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
     async with session(settings) as opened:
-        await _running(opened, given.job)
-        handle = (await opened.client()).get_workflow_handle(given.job)
+        await _unfinished(opened, given.job)
         if given.discard:
-            await handle.signal("discard_on_cancel")
-        await handle.cancel()
+            await opened.reach(
+                lambda client: client.get_workflow_handle(given.job).signal("discard_on_cancel")
+            )
+        await opened.reach(lambda client: client.get_workflow_handle(given.job).cancel())
         status = await opened.status(given.job)
     _print_statuses(given, [status])
     return ExitCode.DONE
 
 
-async def _running(opened: Session, job_id: str) -> None:
-    """Refuses, saying why, where there is nothing to signal."""
+async def _unfinished(opened: Session, job_id: str) -> JobStatus:
+    """The job's status; refuses, saying why, where there is nothing to signal."""
     status = await opened.status(job_id)
     if status.status.is_final:
-        raise BadInput(f"{job_id} is {status.status} already")
+        raise BadInput(f"{job_id} is {status.status} already; submitting it again takes it up where it is")
+    return status
 
 
 async def fetch_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
@@ -123,51 +151,12 @@ async def fetch_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
         manifest = opened.manifest(given.job)
         if manifest is None:
             status = await opened.status(given.job)
-            raise BadInput(f"{given.job} is {status.status}: there is no published picture yet")
+            raise BadInput(f"{given.job} is {status.status}: there is no published picture")
         outputs = [output_path(text, manifest.frame.request.frame_number) for text in given.output]
-        for path in outputs:
-            check_output(path)
+        check_outputs(outputs)
         opened.fetch(given.job, outputs, given.exposure)
     if given.json:
         print_document({"job_id": given.job, "outputs": [str(path) for path in outputs]})
-    return ExitCode.DONE
-
-
-async def list_jobs(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    query = ["WorkflowType = 'FrameWorkflow'"]
-    if given.status:
-        if given.status not in set(FrameStatus):
-            raise BadInput(f"{given.status!r} is no status; one of {', '.join(FrameStatus)}")
-        query.append(f"RenderStatus = '{given.status}'")
-    if given.project:
-        query.append("RenderProject = '{}'".format(given.project.replace("'", "''")))
-    rows: list[dict[str, Any]] = []
-    seen: set[str] = set()
-    async with session(settings) as opened:
-        client = await opened.client()
-        async for execution in client.list_workflows(" AND ".join(query)):
-            if execution.id in seen:  # an older run of the same frame
-                continue
-            seen.add(execution.id)
-            found = execution.typed_search_attributes
-            rows.append(
-                {
-                    "job_id": execution.id,
-                    "status": found.get(attributes.STATUS),
-                    "project": found.get(attributes.PROJECT),
-                    "scene": found.get(attributes.SCENE),
-                    "frame": found.get(attributes.FRAME),
-                    "progress": found.get(attributes.PROGRESS),
-                    "started_at": execution.start_time.isoformat(),
-                }
-            )
-            if len(rows) >= given.limit:
-                break
-    if given.json:
-        print_document({"frames": rows})
-    for row in [] if given.json else rows:
-        percent, started = 100 * (row["progress"] or 0), row["started_at"][:19]
-        print(f"{row['status']:16} {percent:3.0f} %  {started}  {row['job_id']}")
     return ExitCode.DONE
 
 

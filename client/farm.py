@@ -7,13 +7,15 @@ their process, so no SIGKILL leaves anything to clean up.
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -22,15 +24,18 @@ from settings import Settings
 
 READY_SECONDS = 90.0
 """How long a starting farm may take: the Temporal server and the first look at a slow disk."""
+POLL_SECONDS = 0.05
 LOG_TAIL = 15
 
 
 class FarmRecord(NamedTuple):
-    """What farm.json says."""
+    """What farm.json says, once the farm is ready."""
 
     address: str
     ui: str
     pid: int
+    while_used: bool
+    """Whether it stops when no client uses it any more."""
 
 
 def farm_lock(state: Path) -> Path:
@@ -45,18 +50,24 @@ def farm_file(state: Path) -> Path:
     return state / "farm.json"
 
 
-@contextmanager
-def embedded_farm(settings: Settings) -> Iterator[FarmRecord]:
-    """A running farm of this state folder; it stays at least until the block ends."""
+@asynccontextmanager
+async def farm_client(settings: Settings) -> AsyncIterator[None]:
+    """Keeps a farm alive for the block. Waits first while an unused farm is shutting down."""
     state = settings.state_dir
     try:
         state.mkdir(parents=True, exist_ok=True)
-        lock = open(clients_lock(state), "a")  # noqa: SIM115  closed below
+        clients_lock(state).touch()
     except OSError as error:
         raise Unreachable(f"{state}: cannot keep the farm's state here: {error.strerror}") from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)  # waits while a farm that nobody used is shutting down
-        yield running_farm(state) or _start(state)
+    with clients_lock(state).open() as lock:
+        while not try_lock(lock, fcntl.LOCK_SH):  # noqa: ASYNC110  a flock that blocks ignores Ctrl-C
+            await asyncio.sleep(POLL_SECONDS)
+        yield
+
+
+async def farm(settings: Settings) -> FarmRecord:
+    """The farm of this state folder, started if none runs. Only a client may ask: see farm_client."""
+    return running_farm(settings.state_dir) or await _start(settings.state_dir)
 
 
 def running_farm(state: Path) -> FarmRecord | None:
@@ -64,49 +75,64 @@ def running_farm(state: Path) -> FarmRecord | None:
     if not is_locked(farm_lock(state)):
         return None
     try:
-        record = json.loads(farm_file(state).read_text())
-        return FarmRecord(str(record["address"]), str(record["ui"]), int(record["pid"]))
-    except (FileNotFoundError, ValueError, KeyError):
+        return FarmRecord(**json.loads(farm_file(state).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
         return None
 
 
 def is_locked(path: Path) -> bool:
-    """Whether another process holds the lock."""
+    """Whether another process holds the lock. To find out it is taken for an instant, so a farm that starts
+    just then has to try more than once."""
     try:
-        with open(path, "a") as lock:
+        with open(path) as lock:
             return not try_lock(lock)
     except FileNotFoundError:
         return False
 
 
-def try_lock(lock: IO[str]) -> bool:
+def try_lock(lock: IO[str], kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _start(state: Path) -> FarmRecord:
+def child_environment() -> dict[str, str]:
+    """The environment in which `python -m` finds our modules, installed or not, whatever the working
+    folder is: PYTHONSAFEPATH keeps a file of the user's own there from shadowing them."""
+    here = str(Path(__file__).resolve().parents[1])
+    paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
+
+
+async def _start(state: Path) -> FarmRecord:
     print("starting the embedded farm (Temporal server and workers)", file=sys.stderr)
     log_path = state / "dev.log"
-    with open(log_path, "ab") as log:
-        # -P: a file of the user's own in the working folder must not shadow our modules.
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "starter", "dev", "--while-used"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    process: subprocess.Popen[bytes] | None = None
     end = time.monotonic() + READY_SECONDS
     while time.monotonic() < end:
         record = running_farm(state)
         if record is not None:
             return record
-        # Where two clients start a farm at the same time, one of the two leaves at once.
-        if process.poll() is not None and not is_locked(farm_lock(state)):
+        ended = None if process is None else process.poll()
+        if ended:
             break
-        time.sleep(0.05)
+        # Ended with 0: it left because another one is the farm, started by another client or shutting down.
+        if (process is None or ended == 0) and not is_locked(farm_lock(state)):
+            process = _spawn(log_path)
+        await asyncio.sleep(POLL_SECONDS)
     tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-LOG_TAIL:])
     raise Unreachable(f"the embedded farm did not start; the end of {log_path}:\n{tail}")
+
+
+def _spawn(log_path: Path) -> subprocess.Popen[bytes]:
+    with open(log_path, "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "starter", "dev", "--while-used"],
+            env=child_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )

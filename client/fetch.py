@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
 from client.errors import BadInput, Unreachable
-from contracts import ImageRecord, Manifest
+from contracts import ErrorCode, ImageRecord, Manifest
 from store import NotFound, Store
 
 FORMATS = (".exr", ".png", ".npy")
 
 
-def check_output(path: Path) -> None:
-    """Raises BadInput where the picture could not be written, before anything is rendered."""
-    if path.suffix.lower() not in FORMATS:
-        raise BadInput(f"{path}: the output's format is its extension, one of {' '.join(FORMATS)}")
-    if not path.parent.is_dir():
-        raise BadInput(f"{path}: the folder {path.parent} is not there")
+def check_outputs(paths: Iterable[Path]) -> None:
+    """Raises BadInput where a picture could not be written, before anything is rendered."""
+    seen: set[Path] = set()
+    for path in paths:
+        if path.suffix.lower() not in FORMATS:
+            raise BadInput(f"{path}: the output's format is its extension, one of {' '.join(FORMATS)}")
+        try:
+            if not path.parent.is_dir():
+                raise BadInput(f"{path}: the folder {path.parent} is not there")
+            if path.is_dir():
+                raise BadInput(f"{path}: is a folder")
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        if path in seen:
+            raise BadInput(f"{path}: named twice")
+        seen.add(path)
 
 
-def fetch(store: Store, manifest: Manifest, outputs: list[Path], exposure: float | None = 0.0) -> None:
-    """Writes the frame's picture to each output, by its extension. exposure: stops for PNG; None: auto."""
+def fetch(store: Store, manifest: Manifest, outputs: Iterable[Path], exposure: float | None = 0.0) -> None:
+    """Writes the frame's picture to each output, by its extension. exposure: stops for PNG; None: auto.
+
+    Raises BadInput where an output cannot be written, Unreachable where the published picture is gone or
+    damaged. A target that exists is replaced by the whole new picture, or stays.
+    """
     from tracer.images import replace_file
 
-    image = manifest.frame.images[0]
     with tempfile.TemporaryDirectory(prefix="tessera-fetch-") as folder:
         local = Path(folder) / "frame.exr"
         with open(local, "wb") as file:
-            _download(store, image, file)
+            _download(store, manifest.frame.images[0], file)
         for output in outputs:
             try:
                 if output.suffix.lower() == ".exr":
                     with replace_file(output) as temporary:
-                        temporary.write_bytes(local.read_bytes())
+                        shutil.copyfile(local, temporary)
                 else:
                     _convert(local, output, exposure, manifest.frame.request.settings.hide_environment)
             except OSError as error:
@@ -50,9 +65,14 @@ def _download(store: Store, image: ImageRecord, target: BinaryIO) -> None:
                 digest.update(piece)
                 target.write(piece)
     except NotFound as error:
-        raise Unreachable(f"{image.key}: named by the manifest, but gone from the store") from error
+        raise Unreachable(
+            f"{image.key}: named by the manifest, but gone from the store", ErrorCode.STORAGE_UNAVAILABLE
+        ) from error
     if digest.hexdigest() != image.sha256:
-        raise Unreachable(f"{image.key}: damaged in the store, its hash is not the manifest's")
+        raise Unreachable(
+            f"{image.key}: damaged in the store, its hash is not the manifest's",
+            ErrorCode.STORAGE_UNAVAILABLE,
+        )
 
 
 def _convert(exr: Path, output: Path, exposure: float | None, transparent: bool) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 MAX_FRAMES = 100_000
 EXAMPLE = "for example 1-240, 1-100x2 or 1,3,5-10"
 
-_PART = re.compile(r"(-?\d+)(?:-(-?\d+)(?:x(\d+))?)?")
-_FIELD = re.compile(r"\{frame:0(\d+)d\}|(####)")
+_PART = re.compile(r"(-?\d{1,9})(?:-(-?\d{1,9})(?:x(\d{1,9}))?)?", re.ASCII)
+_FIELD = re.compile(r"\{frame:0([1-9]\d?)d\}|(?<!#)####(?!#)", re.ASCII)
+"""Two digits at most: a width of a billion would only exhaust the memory."""
 
 
 def parse_frames(text: str) -> list[int]:
@@ -22,8 +23,8 @@ def parse_frames(text: str) -> list[int]:
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         if last < first or step < 1:
             raise ValueError(f"{part.strip()!r} has no frames in it; {EXAMPLE}")
-        if (last - first) // step >= MAX_FRAMES:
-            raise ValueError(f"{part.strip()!r} is more than {MAX_FRAMES} frames")
+        if (last - first) // step + len(numbers) >= MAX_FRAMES:
+            raise ValueError(f"{part.strip()!r} makes more than {MAX_FRAMES} frames; {EXAMPLE}")
         numbers.update(dict.fromkeys(range(first, last + 1, step)))
     return list(numbers)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +12,52 @@ from client.request import Options
 
 def add_scene_options(parser: argparse.ArgumentParser) -> None:
     """What `render` and `submit` have in common."""
-    parser.add_argument("scene", type=Path, help=".gltf, .glb, .obj or .ply")
+    parser.add_argument("scene", metavar="SCENE", type=Path, help=".gltf, .glb, .obj or .ply")
     parser.add_argument("--project", help="whose frame it is (default: TESSERA_PROJECT, else 'default')")
     parser.add_argument("--frames", default="1", help="1-100x2,3,7; x is the step (default: 1)")
     parser.add_argument("--priority", type=int, default=50, help="0 to 100, higher first (default: 50)")
     parser.add_argument("--tile", type=int, metavar="N", help="edge of a tile in pixels, at most 128")
-    parser.add_argument("--root", type=Path, help="where the scene may refer to (default: its folder)")
+    parser.add_argument(
+        "--root", type=Path, metavar="DIR", help="where the scene may refer to (default: its folder)"
+    )
     picture = parser.add_argument_group("picture")
     picture.add_argument("--size", type=size, metavar="WxH", help="default: height 720, the camera's aspect")
-    picture.add_argument("--spp", type=int, default=64, help="samples a pixel (default: 64)")
-    picture.add_argument("--max-depth", type=int, default=8, help="segments of a path (default: 8)")
-    picture.add_argument("--seed", type=int, default=0)
+    picture.add_argument("--spp", type=int, default=64, metavar="N", help="samples a pixel (default: 64)")
+    picture.add_argument(
+        "--max-depth", type=int, default=8, metavar="N", help="segments of a path (default: 8)"
+    )
+    picture.add_argument("--seed", type=int, default=0, metavar="N", help="another noise (default: 0)")
     picture.add_argument("--fps", type=float, default=24.0, help="time of a frame is frame/fps (default: 24)")
-    picture.add_argument("--backfaces", choices=("shade", "black"), default="shade")
+    picture.add_argument(
+        "--backfaces", choices=("shade", "black"), default="shade", help="single-sided surfaces from behind"
+    )
     camera = parser.add_argument_group("camera")
     camera.add_argument("--camera", help="name or number of one of the scene's cameras (default: the first)")
-    camera.add_argument("--look-from", type=vector, metavar="X,Y,Z")
-    camera.add_argument("--look-at", type=vector, metavar="X,Y,Z")
+    camera.add_argument("--look-from", type=vector, metavar="X,Y,Z", help="instead of the scene's camera")
+    camera.add_argument("--look-at", type=vector, metavar="X,Y,Z", help="default: the scene's centre")
     camera.add_argument("--fov", type=float, metavar="DEG", help="full vertical angle")
-    camera.add_argument("--up", choices=("y", "z"), default=None)
+    camera.add_argument("--up", choices=("y", "z"), help="which way is up for such a camera (default: y)")
     camera.add_argument("--aperture", type=float, metavar="RADIUS", help="thin lens; needs --focus")
-    camera.add_argument("--focus", type=float, metavar="DISTANCE")
+    camera.add_argument("--focus", type=float, metavar="DISTANCE", help="of the plane that is sharp")
     light = parser.add_argument_group("environment")
     light.add_argument("--environment", metavar="FILE|R,G,B", help=".hdr, .exr or .npy, or three numbers")
-    light.add_argument("--environment-scale", type=float, default=1.0, metavar="S")
-    light.add_argument("--environment-rotation", type=float, default=0.0, metavar="DEG")
+    light.add_argument("--environment-scale", type=float, metavar="S", help="its brightness (default: 1)")
+    light.add_argument("--environment-rotation", type=float, metavar="DEG", help="about the up axis")
     light.add_argument("--hide-environment", action="store_true", help="black, transparent background")
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """What `render` and `fetch` have in common."""
+    parser.add_argument(
+        *("-o", "--output"),
+        action="append",
+        required=True,
+        metavar="OUT",
+        help="ends in .exr, .png or .npy; #### or {frame:04d} is the frame's number; may be repeated",
+    )
+    parser.add_argument(
+        *("--exposure",), type=exposure, default=0.0, metavar="EV|auto", help="stops, for the PNG alone"
+    )
 
 
 def options_of(given: argparse.Namespace, default_project: str) -> Options:
@@ -46,6 +67,7 @@ def options_of(given: argparse.Namespace, default_project: str) -> Options:
         "fps": given.fps,
         "backfaces": given.backfaces,
         "hide_environment": given.hide_environment,
+        "environment": environment(given),
     }
     if given.size is not None:
         settings["width"], settings["height"] = given.size
@@ -61,11 +83,6 @@ def options_of(given: argparse.Namespace, default_project: str) -> Options:
     }
     if any(value is not None for value in camera.values()):
         settings["camera_override"] = {key: value for key, value in camera.items() if value is not None}
-    if given.environment is not None:
-        settings["environment"] = environment(given.environment) | {
-            "scale": given.environment_scale,
-            "rotation_degrees": given.environment_rotation,
-        }
     return Options(
         project=given.project or default_project,
         camera=given.camera,
@@ -77,12 +94,17 @@ def options_of(given: argparse.Namespace, default_project: str) -> Options:
     )
 
 
-def environment(text: str) -> dict[str, Any]:
-    """A file's path, or three numbers."""
+def environment(given: argparse.Namespace) -> dict[str, Any] | None:
+    """Fields of EnvironmentSettings; the path is one on this machine."""
+    more = {"scale": given.environment_scale, "rotation_degrees": given.environment_rotation}
+    values = {name: value for name, value in more.items() if value is not None}
+    if given.environment is None:
+        # Without a source it is refused, so that a scale alone is not silently ignored.
+        return values or None
     try:
-        return {"radiance": vector(text)}
+        return values | {"radiance": vector(given.environment)}
     except argparse.ArgumentTypeError:
-        return {"path": text}
+        return values | {"path": given.environment}
 
 
 def size(text: str) -> tuple[int, int]:
@@ -105,6 +127,9 @@ def exposure(text: str) -> float | None:
     if text == "auto":
         return None
     try:
-        return float(text)
+        stops = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of stops nor auto") from None
+        stops = float("nan")
+    if not isfinite(stops):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of stops nor auto")
+    return stops

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from client.errors import BadInput
-from contracts import BundleFile, FrameRequest, RenderSettings, SceneBundle, SceneRef
+from client.errors import BadInput, client_errors
+from contracts import BundleFile, ErrorCode, FrameRequest, RenderSettings, SceneBundle, SceneRef
 from tracer.bundle import list_bundle
 from tracer.engine import PICTURE_VERSION
-from tracer.errors import TracerError
+from tracer.errors import AssetMissing, SceneInvalid, SceneUnsupported, TracerError
 
 ENVIRONMENT_FOLDER = "tessera-environment"
 """Where an environment picture lies in the bundle: it need not lie beside the scene."""
+ENVIRONMENT_FORMATS = (".hdr", ".exr", ".npy")
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class LocalBundle:
     """A bundle and where its files are on this machine, by their path in the bundle."""
 
     bundle: SceneBundle
-    paths: dict[str, Path]
+    paths: Mapping[str, Path]
     warnings: tuple[str, ...]
 
 
@@ -35,22 +36,33 @@ class Options:
     project: str = "default"
     camera: str | None = None
     samples_per_pixel: int = 64
-    settings: dict[str, Any] | None = None
-    """Fields of RenderSettings; environment.path is a path on this machine."""
     priority: int = 50
     tile_size: int | None = None
-    root: Path | None = None
+    root: str | Path | None = None
+    """Where the scene may refer to; None for its folder."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of RenderSettings; environment.path is a path on this machine."""
 
 
-def make_requests(scene: Path, frames: list[int], options: Options) -> tuple[list[FrameRequest], LocalBundle]:
+def make_requests(
+    scene: str | Path, frames: Sequence[int], options: Options
+) -> tuple[list[FrameRequest], LocalBundle]:
     """One request a frame, all of the same bundle. Raises BadInput with one clear line."""
-    settings = dict(options.settings or {})
+    settings = dict(options.settings)
     environment = dict(settings.get("environment") or {})
     picture = Path(environment["path"]) if environment.get("path") else None
     if picture is not None:
+        if picture.suffix.lower() not in ENVIRONMENT_FORMATS:
+            raise BadInput(
+                f"environment: {picture}: neither three numbers R,G,B nor a picture of a kind that is read "
+                f"({' '.join(ENVIRONMENT_FORMATS)})",
+                ErrorCode.SETTINGS_INVALID,
+            )
         settings["environment"] = environment | {"path": f"{ENVIRONMENT_FOLDER}/{picture.name}"}
-    local = _bundle(scene, options.root, picture)
-    try:
+    with client_errors():  # before the bundle: a misspelt option needs no hashing of gigabytes
+        checked = RenderSettings.model_validate(settings)
+    local = _bundle(Path(scene), Path(options.root) if options.root else None, picture)
+    with client_errors():
         requests = [
             FrameRequest(
                 project_id=options.project,
@@ -58,15 +70,13 @@ def make_requests(scene: Path, frames: list[int], options: Options) -> tuple[lis
                 camera=options.camera,
                 frame_number=frame,
                 samples_per_pixel=options.samples_per_pixel,
-                settings=RenderSettings.model_validate(settings),
+                settings=checked,
                 picture_version=PICTURE_VERSION,
                 priority=options.priority,
                 tile_size=options.tile_size,
             )
             for frame in frames
         ]
-    except ValidationError as error:
-        raise BadInput(plain(error)) from error
     return requests, local
 
 
@@ -74,9 +84,9 @@ def _bundle(scene: Path, root: Path | None, picture: Path | None) -> LocalBundle
     try:
         listed = list_bundle(scene, root)
     except TracerError as error:
-        raise BadInput(str(error)) from error
+        raise BadInput(str(error), _code_of(error)) from error
     except OSError as error:
-        raise BadInput(f"{scene}: {error.strerror or error}") from error
+        raise BadInput(f"{scene}: {error.strerror or error}", ErrorCode.ASSET_MISSING) from error
     paths = dict(listed.files)
     if picture is not None:
         paths[f"{ENVIRONMENT_FOLDER}/{picture.name}"] = picture
@@ -84,18 +94,25 @@ def _bundle(scene: Path, root: Path | None, picture: Path | None) -> LocalBundle
     return LocalBundle(SceneBundle(entry=listed.entry, files=files), paths, tuple(listed.warnings))
 
 
+def _code_of(error: TracerError) -> ErrorCode | None:
+    codes = {
+        SceneInvalid: ErrorCode.SCENE_INVALID,
+        SceneUnsupported: ErrorCode.SCENE_UNSUPPORTED,
+        AssetMissing: ErrorCode.ASSET_MISSING,
+    }
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), None)
+
+
 def _describe(name: str, path: Path) -> BundleFile:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be read for ever
+            raise BadInput(f"{path}: not a regular file", ErrorCode.ASSET_MISSING)
         with open(path, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             return BundleFile(path=name, sha256=digest, size=file.tell())
     except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}") from error
-
-
-def plain(error: ValidationError) -> str:
-    """The first fault as a field path and a sentence."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
+        raise BadInput(f"{path}: {error.strerror or error}", ErrorCode.ASSET_MISSING) from error
+    except UnicodeEncodeError as error:
+        raise BadInput(
+            f"{name!r}: the file's name is not UTF-8; rename it", ErrorCode.ASSET_MISSING
+        ) from error

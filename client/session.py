@@ -2,95 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from temporalio.client import Client
+from temporalio.service import RPCError
 
-from client.errors import Unreachable
-from client.farm import embedded_farm
+from client.errors import REFUSALS, Unreachable, client_errors
+from client.farm import FarmRecord, farm, farm_client, running_farm
 from client.fetch import fetch
+from client.published import answered, check_job_id, no_such_job, published, recorded, status_of
 from client.request import LocalBundle
+from client.server import DATABASE
 from client.status import job_status
-from client.submit import published, start, status_of, upload
-from client.watch import Reporter, watch
-from contracts import FrameRequest, FrameStatus, JobStatus, Manifest
+from client.submit import start
+from client.upload import upload
+from client.watch import watch
+from contracts import FrameRequest, JobStatus, Manifest
 from settings import Settings, connect, temporal_address
-from store import Store, StoreError, open_store
+from store import Store, open_store
+
+CONNECT_SECONDS = 5.0
+"""How long the first connection is tried: a server that is being restarted, not one that is not there."""
+OUTAGE_SECONDS = 180.0
+"""How long Temporal may be away later on before the client gives up. The frame itself does not mind."""
+LONGEST_PAUSE = 2.0
+
+Answer = TypeVar("Answer")
+
+
+class Submitted(NamedTuple):
+    status: JobStatus
+    note: str | None
+    """Something that the person should know."""
 
 
 class Session:
-    """Use in `async with`. The farm is connected to on the first call that needs it: a published frame
-    is answered by the store alone, in no time and with Temporal away."""
+    """Made by `session`. The farm is connected to on the first call that needs it: a published frame is
+    answered by the store alone, in no time and with Temporal away."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
         self.settings = settings
         self.embedded = temporal_address() is None
-        self.web_ui: str | None = None
-        self._stack = AsyncExitStack()
+        self.farm: FarmRecord | None = None
+        """The embedded farm, once it is in use."""
+        self.store: Store = open_store(settings.store_url)
+        self._stack = stack
         self._client: Client | None = None
-        try:
-            self.store: Store = open_store(settings.store_url)
-        except StoreError as error:
-            raise Unreachable(str(error)) from error
-
-    async def __aenter__(self) -> Session:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._stack.aclose()
+        self._is_client = False
 
     async def client(self) -> Client:
         """The connection to Temporal, starting the embedded farm if that is what is configured."""
+        if self.embedded and self._client is not None and running_farm(self.settings.state_dir) != self.farm:
+            self._client = None  # the farm was killed: its successor may have another address
         if self._client is None:
-            address = None
+            address = temporal_address()
             if self.embedded:
-                record = self._stack.enter_context(embedded_farm(self.settings))
-                address, self.web_ui = record.address, record.ui
-            try:
-                self._client = await connect(address)
-            except RuntimeError as error:
-                where = address or temporal_address()
-                raise Unreachable(f"Temporal at {where} cannot be reached: {error}") from error
+                if not self._is_client:
+                    await self._stack.enter_async_context(farm_client(self.settings))
+                    self._is_client = True
+                self.farm = await farm(self.settings)
+                address = self.farm.address
+            self._client = await _connect(address)
         return self._client
 
-    async def submit(self, request: FrameRequest, local: LocalBundle) -> tuple[JobStatus, str | None]:
-        """Submits one frame: (its status, a note for the person or None)."""
-        manifest = published(self.store, request.job_id, request.idempotency_key)
-        if manifest is not None:
-            return status_of(manifest, fresh=True), None
-        upload(self.store, request, local)
-        client = await self.client()
-        note = await start(client, self.store, request)
-        return await job_status(client, self.store, request.job_id), note
+    async def reach(self, call: Callable[[Client], Awaitable[Answer]]) -> Answer:
+        """What `call` gets from Temporal; it is called again while Temporal is away. RPCError: refused."""
+        away_since, pause = None, 0.1
+        while True:
+            client = await self.client()
+            try:
+                return await call(client)
+            except RPCError as error:
+                if error.status in REFUSALS:
+                    raise
+                if away_since is None:
+                    away_since = time.monotonic()
+                    print("Temporal does not answer; trying again", file=sys.stderr)
+                if time.monotonic() - away_since > OUTAGE_SECONDS:
+                    raise Unreachable(f"Temporal is away: {error.message}") from error
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def submit(self, requests: Sequence[FrameRequest], local: LocalBundle) -> list[Submitted]:
+        """Submits frames of one bundle. What is published already is answered by its manifest."""
+        manifests = [published(self.store, r.job_id, r.idempotency_key) for r in requests]
+        new = [request for request, found in zip(requests, manifests, strict=True) if found is None]
+        if new:
+            upload(self.store, local, new)
+        submitted = []
+        for request, manifest in zip(requests, manifests, strict=True):
+            if manifest is not None:
+                submitted.append(Submitted(answered(status_of(manifest)), None))
+            else:
+                submitted.append(await self._start(request))
+        return submitted
+
+    async def _start(self, request: FrameRequest) -> Submitted:
+        note = await self.reach(lambda client: start(client, self.store, request))
+        return Submitted(await self.status(request.job_id), note)
 
     async def status(self, job_id: str) -> JobStatus:
-        """Raises BadInput for an unknown job. A published frame needs no farm to be started."""
-        if self.embedded and self._client is None and published(self.store, job_id) is not None:
-            return await job_status(None, self.store, job_id)
-        return await job_status(await self.client(), self.store, job_id)
+        """Raises BadInput for an unknown job. What the store alone can answer starts no embedded farm."""
+        check_job_id(job_id)
+        if self.embedded and self._client is None and running_farm(self.settings.state_dir) is None:
+            found = recorded(self.store, job_id)
+            if found is not None and (found.result is not None or self.is_new):
+                return found
+            if self.is_new:
+                raise no_such_job(job_id)
+        return await self.reach(lambda client: job_status(client, self.store, job_id))
 
-    async def wait(self, job_id: str, reporter: Reporter) -> JobStatus:
+    @property
+    def is_new(self) -> bool:
+        """Whether this is an embedded farm that has never run, so that there is nothing to ask it."""
+        return self.embedded and not (self.settings.state_dir / DATABASE).exists()
+
+    async def wait(self, job_id: str, on_status: Callable[[JobStatus], None]) -> JobStatus:
         """Watches the frame until it has ended or is parked."""
-        client = await self.client()
-        return await watch(lambda: job_status(client, self.store, job_id), reporter)
+        return await watch(lambda: self.status(job_id), on_status)
 
     def manifest(self, job_id: str) -> Manifest | None:
-        return published(self.store, job_id)
+        return published(self.store, check_job_id(job_id))
 
-    def fetch(self, job_id: str, outputs: list[Path], exposure: float | None) -> None:
-        manifest = published(self.store, job_id)
+    def fetch(self, job_id: str, outputs: Sequence[Path], exposure: float | None = 0.0) -> None:
+        """Writes a published frame's picture. exposure: see client.fetch."""
+        manifest = self.manifest(job_id)
         if manifest is None:
-            raise Unreachable(f"{job_id}: completed, but its manifest is not in the store")
+            raise Unreachable(
+                f"{job_id}: completed, but its manifest is gone from the store; submit it again"
+            )
         fetch(self.store, manifest, outputs, exposure)
 
 
+async def _connect(address: str | None) -> Client:
+    until = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            return await connect(address)
+        except RuntimeError as error:
+            if time.monotonic() > until:
+                raise Unreachable(f"Temporal at {address} cannot be reached: {error}") from error
+        await asyncio.sleep(0.2)
+
+
 @asynccontextmanager
-async def session(settings: Settings | None = None) -> AsyncIterator[Session]:
-    async with Session(settings or Settings()) as opened:
-        yield opened
-
-
-def is_done(status: JobStatus) -> bool:
-    return status.status is FrameStatus.COMPLETED
+async def session(settings: Settings) -> AsyncIterator[Session]:
+    """A session for the block. What goes wrong below leaves it as a client.errors.ClientError."""
+    with client_errors():
+        async with AsyncExitStack() as stack:
+            yield Session(settings, stack)

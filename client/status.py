@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,107 +14,121 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
 )
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from client.errors import BadInput
-from client.submit import key_of, published, status_of
-from contracts import ErrorCode, Failure, FrameRequest, FrameStatus, JobStatus
+from client.pending import PendingTile, newest_failure, pending_tiles
+from client.published import damaged, no_such_job, published, recorded, status_of, stored_samples
+from client.submit import RPC_TIMEOUT, key_of
+from contracts import DeadLetter, ErrorCode, Failure, FrameStatus, JobStatus, TileStatus
 from store import NotFound, Store, layout
 from workflows import attributes, queues
 
 QUERY_TIMEOUT = timedelta(seconds=4)
 """A query needs a control worker; without one the search attributes answer."""
+UNFINISHED = 0.999
+"""The most that a frame has done before it is published."""
 
 CLOSED = {
     WorkflowExecutionStatus.COMPLETED: FrameStatus.COMPLETED,
-    WorkflowExecutionStatus.FAILED: FrameStatus.FAILED_TERMINAL,
-    WorkflowExecutionStatus.TIMED_OUT: FrameStatus.FAILED_TERMINAL,
     WorkflowExecutionStatus.CANCELED: FrameStatus.CANCELLED,
     WorkflowExecutionStatus.TERMINATED: FrameStatus.CANCELLED,
 }
+"""All other ways to close are failures."""
 
 
-async def job_status(client: Client | None, store: Store, job_id: str) -> JobStatus:
-    """Raises BadInput for a job that neither Temporal nor the store knows, RPCError when Temporal is away.
-
-    client None: the store alone is asked.
-    """
-    description = None
-    if client is not None:
-        try:
-            description = await client.get_workflow_handle(job_id).describe(rpc_timeout=timedelta(seconds=10))
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-    if description is None or client is None:
-        return _from_store(store, job_id)
-    status = await _queried(client, description)
+async def job_status(client: Client, store: Store, job_id: str) -> JobStatus:
+    """Raises BadInput for a job that neither Temporal nor the store knows; RPCError; StoreError."""
+    # In this order: a tile that ends in between is counted by neither. The other way round it would be
+    # counted twice, and progress must not be above the truth.
+    answer = await _answer(client, job_id)
+    description = await describe(client, job_id)
+    if description is None:
+        known = recorded(store, job_id)
+        if known is None:
+            raise no_such_job(job_id)
+        return known
+    status = answer or await _from_attributes(store, description)
     if description.status is not WorkflowExecutionStatus.RUNNING:
         return await _closed(client, store, description, status)
-    return await _running(client, description, status)
+    return await _running(client, store, description, status)
 
 
-def _from_store(store: Store, job_id: str) -> JobStatus:
-    try:
-        manifest = published(store, job_id)
-        if manifest is not None:
-            return status_of(manifest, fresh=False)
-        data, stat = store.get(layout.job(job_id))
-    except (NotFound, ValueError) as error:
-        raise BadInput(f"{job_id}: no such job; see `tessera list`") from error
-    request = FrameRequest.model_validate_json(data)
-    return JobStatus(
-        job_id=job_id,
-        idempotency_key=request.idempotency_key,
-        status=FrameStatus.CANCELLED,
-        frame=request.frame_number,
-        created_at=stat.modified,
-        updated_at=stat.modified,
-        note="Temporal does not know this job any more and nothing is published: submit again to go on",
-    )
-
-
-async def _queried(client: Client, description: WorkflowExecutionDescription) -> JobStatus:
-    handle = client.get_workflow_handle(description.id, run_id=description.run_id)
+async def _answer(client: Client, job_id: str) -> JobStatus | None:
+    """The workflow's own answer; None where no worker gives one, or there is no such workflow."""
+    handle = client.get_workflow_handle(job_id)
     try:
         status: JobStatus = await handle.query("status", result_type=JobStatus, rpc_timeout=QUERY_TIMEOUT)
-    except (RPCError, WorkflowQueryFailedError):
-        return await _from_attributes(description)
-    return status
+        return status
+    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
+        return None
 
 
-async def _from_attributes(description: WorkflowExecutionDescription) -> JobStatus:
+async def describe(client: Client, job_id: str) -> WorkflowExecutionDescription | None:
+    """None where Temporal does not know the job."""
+    try:
+        return await client.get_workflow_handle(job_id).describe(rpc_timeout=RPC_TIMEOUT)
+    except RPCError as error:
+        # A server that is just starting does not know its namespaces yet: that says nothing of the job.
+        if error.status is RPCStatusCode.NOT_FOUND and "namespace" not in error.message.lower():
+            return None
+        raise
+
+
+async def tiles_in_flight(client: Client, job_id: str) -> list[PendingTile]:
+    """The tiles that are with workers, wait for one, or wait to be tried again."""
+    description = await describe(client, job_id)
+    return pending_tiles(description.raw_description.pending_activities) if description else []
+
+
+async def _from_attributes(store: Store, description: WorkflowExecutionDescription) -> JobStatus:
+    """What the search attributes say."""
     found = description.typed_search_attributes
-    shown = found.get(attributes.STATUS)
+    shown = FrameStatus(found.get(attributes.STATUS) or FrameStatus.QUEUED)
     return JobStatus(
         job_id=description.id,
         idempotency_key=await key_of(description),
-        status=FrameStatus(shown) if shown else FrameStatus.QUEUED,
+        status=shown,
         frame=found.get(attributes.FRAME) or 1,
         progress=found.get(attributes.PROGRESS) or 0.0,
+        error=_dead_letter(store, description.id) if shown is FrameStatus.DEAD_LETTERED else None,
         created_at=description.start_time,
         updated_at=datetime.now(UTC),
-        note="no control worker answers: start one with `python -m worker --role control`",
+        note="no control worker answers yet",
     )
+
+
+def _dead_letter(store: Store, job_id: str) -> Failure | None:
+    try:
+        data, _ = store.get(layout.dead_letter(job_id))
+        return DeadLetter.model_validate_json(data).failures[-1]
+    except NotFound:
+        return None
+    except ValueError as error:
+        raise damaged(layout.dead_letter(job_id), error) from error
 
 
 async def _closed(
     client: Client, store: Store, description: WorkflowExecutionDescription, status: JobStatus
 ) -> JobStatus:
-    ended = CLOSED.get(description.status or WorkflowExecutionStatus.FAILED, status.status)
+    ended = CLOSED.get(description.status or WorkflowExecutionStatus.FAILED, FrameStatus.FAILED_TERMINAL)
     updates: dict[str, Any] = {"status": ended, "note": None}
     if description.close_time is not None:
         updates["updated_at"] = description.close_time
     if ended is FrameStatus.COMPLETED:
         manifest = published(store, description.id)
-        if manifest is None:
-            updates["note"] = "its manifest is gone from the store: submit again to render it again"
-        elif status.result is None:
-            return status_of(manifest, fresh=False)
-    elif status.error is None and ended is FrameStatus.FAILED_TERMINAL:
-        updates["error"] = await _failure(client, description)
+        if manifest is not None:
+            # The workflow's answer where there is one: it also has what was lost and tried again.
+            return status.model_copy(update=updates) if status.result else status_of(manifest)
+        updates["note"] = "its manifest is gone from the store: submit again to render it again"
+        updates["result"] = None
+    else:
+        updates["progress"] = _progress(status, _kept(store, status))
+        explained = status.error is not None and status.error.code.is_terminal
+        if ended is FrameStatus.FAILED_TERMINAL and not explained:
+            updates["error"] = await _failure(client, description)
     return status.model_copy(update=updates)
 
 
@@ -124,7 +137,7 @@ async def _failure(client: Client, description: WorkflowExecutionDescription) ->
     handle = client.get_workflow_handle(description.id, run_id=description.run_id)
     message = f"the workflow ended as {description.status.name if description.status else 'unknown'}"
     try:
-        await handle.result(rpc_timeout=QUERY_TIMEOUT)
+        await handle.result(rpc_timeout=RPC_TIMEOUT)
     except WorkflowFailureError as error:
         cause = error.cause
         if isinstance(cause, ApplicationError) and cause.details:
@@ -134,41 +147,70 @@ async def _failure(client: Client, description: WorkflowExecutionDescription) ->
     return Failure(code=ErrorCode.INTERNAL, message=message, at=at)
 
 
-async def _running(client: Client, description: WorkflowExecutionDescription, status: JobStatus) -> JobStatus:
+async def _running(
+    client: Client, store: Store, description: WorkflowExecutionDescription, status: JobStatus
+) -> JobStatus:
     """Adds what running tiles have reported since: progress moves by samples, not by tiles."""
-    done = 0
-    for activity in description.raw_description.pending_activities:
-        for payload in activity.heartbeat_details.payloads:
-            details = _decoded(payload.data)
-            done += int(details.get("done", 0)) if activity.activity_type.name == "render_tile" else 0
-    updates: dict[str, Any] = {}
-    samples = status.samples
-    if samples.target:
-        finished = samples.rendered + samples.resumed
-        updates["progress"] = max(status.progress, min(0.999, (finished + done) / samples.target))
-    if status.engine and status.status in (FrameStatus.RUNNING, FrameStatus.PROGRESSING):
-        if not await has_workers(client, queues.tiles(status.engine)):
-            updates["note"] = f"no worker of engine {status.engine} is polling"
-    elif status.status is FrameStatus.QUEUED and not await has_workers(client, queues.SERVICE):
-        updates["note"] = "no tile worker is polling: start one with `python -m worker --role tiles`"
+    activities = description.raw_description.pending_activities
+    tiles = pending_tiles(activities)
+    at_work = sum(t.status in (TileStatus.LEASED, TileStatus.PROGRESSING) for t in tiles)
+    attempts, counted = status.attempts, status.samples.rendered + status.samples.resumed
+    done = counted + sum(t.done for t in tiles)
+    if status.status is FrameStatus.PAUSED:
+        done = _kept(store, status)
+    updates: dict[str, Any] = {
+        "progress": _progress(status, done),
+        "tiles": status.tiles.model_copy(update={"running": at_work}),
+        "attempts": attempts.model_copy(
+            update={
+                "total": attempts.total + sum(t.begun for t in tiles),
+                "lost": attempts.lost + sum(t.lost for t in tiles),
+            }
+        ),
+        "error": newest_failure(activities) or status.error,
+        "note": status.note or await _nobody_note(client, status, at_work),
+    }
     return status.model_copy(update=updates)
 
 
-def _decoded(data: bytes) -> dict[str, Any]:
-    try:
-        details = json.loads(data)
-    except ValueError:
-        return {}
-    return details if isinstance(details, dict) else {}
+def _progress(status: JobStatus, done: int) -> float:
+    """`done` of all samples; what the search attributes said where the workflow did not answer."""
+    target = status.samples.target
+    return min(UNFINISHED, done / target if target else status.progress)
 
 
-async def has_workers(client: Client, queue: str) -> bool:
+def _kept(store: Store, status: JobStatus) -> int:
+    """Samples of a frame that does not render: what its films have, also those that are not finished."""
+    return stored_samples(store, status.job_id, status.input_hash) if status.input_hash else 0
+
+
+async def _nobody_note(client: Client, status: JobStatus, at_work: int) -> str | None:
+    """Says so where the frame waits for a worker that does not exist."""
+    if status.status is FrameStatus.QUEUED:
+        if not await _has_workers(client, queues.SERVICE):
+            return "no tile worker is polling yet"
+    elif status.engine and not at_work:
+        queue = {
+            FrameStatus.RUNNING: queues.tiles,
+            FrameStatus.PROGRESSING: queues.tiles,
+            FrameStatus.FINALIZING: queues.finalize,
+        }.get(status.status)
+        if queue is not None and not await _has_workers(client, queue(status.engine)):
+            return (
+                f"no worker of engine {status.engine} is polling: start one, or cancel and submit again to "
+                "render with the present engine (films of the old one are not used then)"
+            )
+    return None
+
+
+async def _has_workers(client: Client, queue: str) -> bool:
     """Whether any worker has polled the queue within the server's last minutes."""
     answer = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=client.namespace,
             task_queue=TaskQueue(name=queue),
             task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
-        )
+        ),
+        timeout=RPC_TIMEOUT,
     )
     return len(answer.pollers) > 0

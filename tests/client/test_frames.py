@@ -33,7 +33,7 @@ def test_nonsense_is_refused_with_an_example(text: str) -> None:
 
 def test_a_range_that_nobody_means_is_refused() -> None:
     with pytest.raises(ValueError, match="more than"):
-        parse_frames("1-999999999999")
+        parse_frames("1-999999999")
 
 
 @pytest.mark.parametrize(

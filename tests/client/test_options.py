@@ -127,13 +127,12 @@ def test_bad_usage_is_exit_code_2(words: tuple[str, ...], capsys: pytest.Capture
 )
 def test_bad_input_is_exit_code_2_and_one_line(
     scene: Path,
-    tmp_path: Path,
     words: tuple[str, ...],
     says: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(scene.parent)
     assert main([str(scene) if word == "SCENE" else word for word in words]) == 2
     printed: Any = capsys.readouterr()
     assert printed.out == ""

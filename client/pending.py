@@ -1,0 +1,115 @@
+"""What the frame's pending activities tell: tiles that render right now, and failures being retried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC
+from typing import Any, NamedTuple
+
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.failure.v1 import Failure as FailureProto
+from temporalio.api.workflow.v1 import PendingActivityInfo
+
+from client.published import tile_area
+from contracts import ErrorCode, Failure, TileStatus
+
+_WAITING = (
+    PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED,
+    PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED,
+)
+
+
+class PendingTile(NamedTuple):
+    """One render_tile activity that has not ended. A cheap one has more tiles than the one named here."""
+
+    tile_id: str
+    status: TileStatus
+    samples: int
+    """Samples a pixel that the tile has."""
+    done: int
+    """Samples of the whole activity (pixels times samples a pixel), those from checkpoints included."""
+    begun: int
+    """Attempts that have begun."""
+    lost: int
+    """Attempts that have ended without a result."""
+    worker: str
+
+
+def pending_tiles(activities: Iterable[PendingActivityInfo]) -> list[PendingTile]:
+    return [_tile(activity) for activity in activities if activity.activity_type.name == "render_tile"]
+
+
+def newest_failure(activities: Iterable[PendingActivityInfo]) -> Failure | None:
+    """The last failure among the activities that are being tried again."""
+    failures = [_failure(activity) for activity in activities if activity.HasField("last_failure")]
+    return max(failures, key=lambda failure: failure.at, default=None)
+
+
+def _tile(activity: PendingActivityInfo) -> PendingTile:
+    waits = activity.state in _WAITING
+    details = _decoded(p.data for p in activity.heartbeat_details.payloads)
+    tile_id = str(details.get("tile", activity.activity_id.split(".")[0]))
+    samples, done = int(details.get("samples", 0)), int(details.get("done", 0))
+    # The details outlive their attempt. What it had beyond its checkpoint may be lost with its worker.
+    beats = activity.last_heartbeat_time.ToNanoseconds() > activity.last_started_time.ToNanoseconds()
+    if waits or not beats:
+        stored = int(details.get("stored", 0))
+        done, samples = done - (samples - stored) * tile_area(tile_id), stored
+    if waits:
+        status = TileStatus.QUEUED if activity.attempt <= 1 else TileStatus.FAILED_RETRYABLE
+    else:
+        status = TileStatus.PROGRESSING if beats and details else TileStatus.LEASED
+    return PendingTile(
+        tile_id=tile_id,
+        status=status,
+        samples=samples,
+        done=done,
+        begun=activity.attempt - waits,
+        lost=activity.attempt - 1,
+        worker=activity.last_worker_identity,
+    )
+
+
+def _failure(activity: PendingActivityInfo) -> Failure:
+    failure = activity.last_failure
+    code, message, attempt, worker = (
+        ErrorCode.INTERNAL,
+        failure.message,
+        activity.attempt - 1,
+        activity.last_worker_identity,
+    )
+    if failure.HasField("timeout_failure_info"):
+        code, message = ErrorCode.WORKER_LOST, "no heartbeat: the worker was killed, stalled or cut off"
+    elif failure.HasField("application_failure_info"):
+        kind = failure.application_failure_info.type
+        known = kind in set(ErrorCode)
+        code = ErrorCode(kind) if known else ErrorCode.INTERNAL
+        message = failure.message if known else f"{kind}: {failure.message}"
+        kept = _details_of(failure)
+        attempt, worker = int(kept.get("attempt", attempt)), str(kept.get("worker", worker))
+    known = activity.HasField("last_attempt_complete_time")
+    ended = activity.last_attempt_complete_time if known else activity.last_started_time
+    return Failure(
+        code=code,
+        message=message,
+        attempt=max(1, attempt),
+        worker=worker,
+        at=ended.ToDatetime(tzinfo=UTC),
+        tile_id=activity.activity_id.split(".")[0] if activity.activity_type.name == "render_tile" else None,
+    )
+
+
+def _details_of(failure: FailureProto) -> dict[str, Any]:
+    return _decoded(p.data for p in failure.application_failure_info.details.payloads)
+
+
+def _decoded(payloads: Iterable[bytes]) -> dict[str, Any]:
+    """The first payload, if it is a JSON object: another version's details are no reason to fail."""
+    for data in payloads:
+        try:
+            details = json.loads(data)
+        except ValueError:
+            break
+        return details if isinstance(details, dict) else {}
+    return {}
