@@ -15,7 +15,7 @@ from contracts import FrameRequest, SceneBundle
 from store import NotFound, Store, layout
 from store.blobs import get_blob
 from tracer.build import PreparedScene, prepare
-from tracer.errors import AssetMissing, SceneInvalid
+from tracer.errors import AssetMissing, FileAbsent, SceneInvalid
 from tracer.loaders import load_environment, load_scene
 from tracer.scene import Environment, Limits, Progress, SceneFiles, View
 
@@ -33,7 +33,7 @@ class BundleFiles:
     def read(self, path: str) -> bytes:
         file = self._files.get(path)
         if file is None:
-            raise AssetMissing(f"{path}: not in the scene's bundle")
+            raise FileAbsent(f"{path}: not in the scene's bundle")
         try:
             return get_blob(self._store, file.sha256)
         except NotFound as error:

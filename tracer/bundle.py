@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracer.errors import AssetMissing, SceneInvalid
+from tracer.errors import AssetMissing, FileAbsent, SceneInvalid
 from tracer.references import (
     USED_MAPS,
     gltf_references,
@@ -58,6 +58,8 @@ class FolderFiles:
         real = self._real(path)
         try:
             mode = os.stat(real).st_mode
+        except FileNotFoundError as error:
+            raise FileAbsent(f"{shorten(path)} in {self._root}: there is no such file") from error
         except OSError as error:
             raise AssetMissing(f"{shorten(path)} in {self._root}: {error.strerror}") from error
         if not stat.S_ISREG(mode):  # a pipe would be read for ever

@@ -20,6 +20,10 @@ class AssetMissing(TracerError):
     """A file that the scene refers to is not there, or lies where the scene may not point."""
 
 
+class FileAbsent(AssetMissing):
+    """The scene's files hold none of that name. A loader may do without some, never without a damaged one."""
+
+
 class SettingsInvalid(TracerError):
     """The settings do not fit the scene, for example a camera that it does not have."""
 

@@ -22,7 +22,7 @@ class SceneFiles(Protocol):
     """The files of one scene, by path relative to the scene's root. Nothing else can be opened."""
 
     def read(self, path: str) -> bytes:
-        """The content; AssetMissing where the bundle has no such file."""
+        """The content; FileAbsent where the bundle has no such file, AssetMissing where it cannot be read."""
 
 
 class Limits(NamedTuple):

@@ -6,10 +6,14 @@ without is left out silently. A message is one line: `file: where: what; remedy`
 
 from __future__ import annotations
 
-from tracer.errors import SceneUnsupported
+from tracer.loaders.environment import load_environment
 from tracer.loaders.gltf import load_gltf
+from tracer.loaders.obj import load_obj
+from tracer.loaders.ply import load_ply
 from tracer.references import scene_kind
 from tracer.scene import Limits, Progress, Scene, SceneFiles
+
+__all__ = ["load_environment", "load_scene"]
 
 LIMITS = Limits()
 
@@ -34,4 +38,6 @@ def load_scene(
     kind = scene_kind(entry)
     if kind in (".gltf", ".glb"):
         return load_gltf(entry, files, limits, progress)
-    raise SceneUnsupported(f"{entry}: {kind}")
+    if kind == ".obj":
+        return load_obj(entry, files, limits, progress)
+    return load_ply(entry, files, limits, progress)
