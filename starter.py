@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from client.api import render_frame, submit_frame
 from client.commands import (
@@ -118,6 +119,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(ExitCode.INTERRUPTED)
 
 
+def run() -> NoReturn:
+    """The program: main, and an exit that leaves the interpreter's own end out. There a thread of Temporal's
+    client may still be handing an answer to Python, which crashes about one short command in thirty
+    (temporalio/sdk-python issue 300), and the exit code is a contract."""
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def _what_goes_on() -> str:
     if temporal_address() is None:
         return "the embedded farm stops unless `tessera dev` runs; the same command continues from here"
@@ -125,4 +136,4 @@ def _what_goes_on() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

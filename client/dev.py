@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -23,7 +24,8 @@ from client.farm import (
     running_farm,
     try_lock,
 )
-from client.server import end_leftover_server, listens, remembered_ports, server_command
+from client.leftovers import SERVER, WORKERS, end_leftover_server, kill_group, leftover, still_runs, write_pid
+from client.server import listens, remembered_ports, server_command
 from settings import Settings
 
 SERVER_SECONDS = 60.0
@@ -81,27 +83,33 @@ class DevFarm:
         self._port, self._ui_port = remembered_ports(state)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._next_start: dict[str, float] = {}
+        self._old_workers = leftover(state, WORKERS)
+        """Of a farm that was killed: they store what they have, but are not trusted to end by themselves."""
+        self._old_workers_until = time.monotonic() + DRAIN_SECONDS
 
     def run(self) -> None:
         farm_file(self._state).unlink(missing_ok=True)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         try:
-            self._keep_running("server")
+            self._keep_running(SERVER)
             self._wait_for_server()
             self._announce()
             looked = time.monotonic()
             while not self._stopping:
-                self._keep_running("server")
-                self._keep_running("workers")
+                self._keep_running(SERVER)
+                self._keep_running(WORKERS)
+                if self._old_workers is not None and time.monotonic() > self._old_workers_until:
+                    self._end_old_workers()
                 time.sleep(0.1)
                 if self._clients is not None and time.monotonic() - looked > UNUSED_SECONDS:
                     looked = time.monotonic()
                     self._stopping |= try_lock(self._clients)  # held from now on: newcomers wait
         finally:
             farm_file(self._state).unlink(missing_ok=True)
-            for name in ("workers", "server"):
+            for name in (WORKERS, SERVER):
                 end(self._processes.get(name))
+            self._end_old_workers()
 
     def _stop(self, _number: int, _frame: object) -> None:
         self._stopping = True
@@ -118,12 +126,15 @@ class DevFarm:
             self._processes[name] = self._start(name)
 
     def _start(self, name: str) -> subprocess.Popen[bytes]:
-        if name == "workers":
+        if name == SERVER:
+            command = server_command(self._state, self._port, self._ui_port)
+            process = self._spawn(name, command, signal.SIGKILL)
+        else:
             # Orphaned workers get the chance to store what they have.
-            return self._spawn(name, [sys.executable, "-m", "worker", "--role", "all"], signal.SIGTERM)
-        server = self._spawn(name, server_command(self._state, self._port, self._ui_port), signal.SIGKILL)
-        (self._state / "server.pid").write_text(str(server.pid))
-        return server
+            command = [sys.executable, "-m", "worker", "--role", "all"]
+            process = self._spawn(name, command, signal.SIGTERM)
+        write_pid(self._state, name, process.pid)
+        return process
 
     def _spawn(self, name: str, command: list[str], when_orphaned: signal.Signals) -> subprocess.Popen[bytes]:
         with open(self._state / f"{name}.log", "ab") as log:
@@ -140,9 +151,15 @@ class DevFarm:
     def _wait_for_server(self) -> None:
         until = time.monotonic() + SERVER_SECONDS
         while not listens(self._port) and not self._stopping:
-            if time.monotonic() > until or self._processes["server"].poll() is not None:
+            if time.monotonic() > until or self._processes[SERVER].poll() is not None:
                 raise Unreachable(f"the Temporal server did not start; see {self._state / 'server.log'}")
             time.sleep(0.05)
+
+    def _end_old_workers(self) -> None:
+        # Asked again: the number may be another process's by now.
+        if self._old_workers is not None and still_runs(self._old_workers, self._state, WORKERS):
+            kill_group(self._old_workers)
+        self._old_workers = None
 
     def _announce(self) -> None:
         record = FarmRecord(
@@ -158,15 +175,14 @@ class DevFarm:
 
 
 def end(process: subprocess.Popen[bytes] | None) -> None:
-    """SIGTERM, time to drain, SIGKILL."""
+    """SIGTERM, time to drain, SIGKILL for what is left of its group."""
     if process is None or process.poll() is not None:
         return
     process.terminate()
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(DRAIN_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    kill_group(process.pid)
+    process.wait()
 
 
 def _die_with_parent(number: signal.Signals) -> Callable[[], None] | None:

@@ -1,23 +1,17 @@
-"""The Temporal dev server of an embedded farm: its command line, its ports, and what a killed farm left."""
+"""The Temporal dev server of an embedded farm: its command line and its ports."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 from client.errors import Unreachable
 from workflows import attributes
 
 DATABASE = "temporal.db"
-LEAVE_SECONDS = 10.0
 TYPES = {1: "Text", 2: "Keyword", 3: "Int", 4: "Double", 5: "Bool", 6: "Datetime", 7: "KeywordList"}
 """Names of Temporal's IndexedValueType on the server's command line."""
 
@@ -71,32 +65,3 @@ def _free_ports() -> tuple[int, int]:
         one.bind(("127.0.0.1", 0))
         two.bind(("127.0.0.1", 0))
         return one.getsockname()[1], two.getsockname()[1]
-
-
-def end_leftover_server(state: Path) -> None:
-    """Ends a server that outlived its supervisor: two servers on one database would damage it."""
-    try:
-        pid = int((state / "server.pid").read_text())
-    except (FileNotFoundError, ValueError):
-        return
-    until = time.monotonic() + LEAVE_SECONDS
-    while str(state / DATABASE) in _command_of(pid):
-        if time.monotonic() > until:
-            raise Unreachable(f"the Temporal server of an earlier farm (process {pid}) does not end")
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
-
-
-def _command_of(pid: int) -> str:
-    """The process's command line: a number alone may by now be another process's. Empty for a dead one."""
-    proc = Path(f"/proc/{pid}/cmdline")
-    if proc.parent.parent.joinpath("self").exists():
-        try:
-            return proc.read_bytes().decode(errors="replace")
-        except OSError:
-            return ""
-    listed = subprocess.run(
-        ["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    return listed.stdout

@@ -32,6 +32,7 @@ CONNECT_SECONDS = 5.0
 OUTAGE_SECONDS = 180.0
 """How long Temporal may be away later on before the client gives up. The frame itself does not mind."""
 LONGEST_PAUSE = 2.0
+SETTLE_SECONDS = 0.05
 
 Answer = TypeVar("Answer")
 
@@ -70,6 +71,12 @@ class Session:
                 address = self.farm.address
             self._client = await _connect(address)
         return self._client
+
+    async def settle(self) -> None:
+        """Lets the threads of Temporal's client let go of Python: see starter.run, which programs that call
+        us from Python do not have."""
+        if self._client is not None:
+            await asyncio.sleep(SETTLE_SECONDS)
 
     async def reach(self, call: Callable[[Client], Awaitable[Answer]]) -> Answer:
         """What `call` gets from Temporal; it is called again while Temporal is away. RPCError: refused."""
@@ -156,4 +163,8 @@ async def session(settings: Settings) -> AsyncIterator[Session]:
     """A session for the block. What goes wrong below leaves it as a client.errors.ClientError."""
     with client_errors():
         async with AsyncExitStack() as stack:
-            yield Session(settings, stack)
+            opened = Session(settings, stack)
+            try:
+                yield opened
+            finally:
+                await opened.settle()
