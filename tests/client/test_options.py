@@ -13,15 +13,6 @@ from client.request import make_requests
 from contracts import FrameRequest
 from starter import main, make_parser
 
-TRIANGLE = "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Path:
-    path = tmp_path / "a scene – ü 🎬.obj"
-    path.write_text(TRIANGLE)
-    return path
-
 
 def request(scene: Path, *words: str) -> FrameRequest:
     given = make_parser().parse_args(["submit", str(scene), *words])
