@@ -93,8 +93,12 @@ def list_bundle(scene: Path, root: Path | None = None) -> Bundle:
         raise AssetMissing(f"{scene}: lies outside {top}; name a folder above it with `--root DIR`")
     entry = (folder / scene.name).relative_to(top).as_posix()
     kind = scene_kind(entry)
-    collected = _Collector(files)
-    real = collected.add(entry, entry)
+    try:
+        entry.encode()
+    except UnicodeEncodeError as error:
+        raise SceneInvalid(f"{entry!r}: the file's name is not UTF-8; rename it") from error
+    real = files.find(entry)
+    collected = _Collector(files, {entry: real})
     if kind in (".gltf", ".glb"):
         _collect_gltf(collected, entry, real, kind)
     elif kind == ".obj":
@@ -103,17 +107,13 @@ def list_bundle(scene: Path, root: Path | None = None) -> Bundle:
 
 
 class _Collector:
-    def __init__(self, files: FolderFiles) -> None:
+    def __init__(self, files: FolderFiles, paths: dict[str, Path]) -> None:
         self.files = files
-        self.paths: dict[str, Path] = {}
+        self.paths = paths
         self.warnings: list[str] = []
 
     def add(self, path: str, where: str) -> Path:
         if path not in self.paths:
-            try:
-                path.encode()
-            except UnicodeEncodeError as error:
-                raise SceneInvalid(f"{path!r}: the file's name is not UTF-8; rename it") from error
             with _shown(where):
                 self.paths[path] = self.files.find(path)
         return self.paths[path]

@@ -6,6 +6,8 @@ without is left out silently. A message is one line: `file: where: what; remedy`
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tracer.loaders.environment import load_environment
 from tracer.loaders.gltf import load_gltf
 from tracer.loaders.obj import load_obj
@@ -16,6 +18,10 @@ from tracer.scene import Limits, Progress, Scene, SceneFiles
 __all__ = ["load_environment", "load_scene"]
 
 LIMITS = Limits()
+LOADERS = {".gltf": load_gltf, ".glb": load_gltf, ".obj": load_obj, ".ply": load_ply}
+MOST_WARNINGS = 40
+LONGEST_WARNING = 300
+"""In characters."""
 
 
 def silent(step: str) -> None:
@@ -35,9 +41,16 @@ def load_scene(
     time: seconds; nothing moves yet, and a file that holds animations says so in the scene's warnings.
     Raises SceneInvalid, SceneUnsupported and AssetMissing.
     """
-    kind = scene_kind(entry)
-    if kind in (".gltf", ".glb"):
-        return load_gltf(entry, files, limits, progress)
-    if kind == ".obj":
-        return load_obj(entry, files, limits, progress)
-    return load_ply(entry, files, limits, progress)
+    load = LOADERS[scene_kind(entry)]
+    scene = load(entry, files, limits, progress)
+    return replace(scene, warnings=_readable(scene.warnings))
+
+
+def _readable(warnings: tuple[str, ...]) -> tuple[str, ...]:
+    """Each once, and no more than a person reads: they travel with the frame's status."""
+    different = [w if len(w) <= LONGEST_WARNING else w[:LONGEST_WARNING] + "..." for w in warnings]
+    different = list(dict.fromkeys(different))
+    if len(different) > MOST_WARNINGS:
+        more = len(different) - MOST_WARNINGS
+        different = [*different[:MOST_WARNINGS], f"{more} more warnings about this scene"]
+    return tuple(different)

@@ -15,6 +15,8 @@ from tracer.scene import Limits, SceneFiles
 
 LARGEST = 3.4e38
 """Of float32, in which the renderer keeps what it reads."""
+BRIGHTEST = 1e6
+"""Of a colour, so that its product with an intensity stays in float32."""
 EXCESS = 1.001
 """How far above its bound a factor may be, from an exporter's rounding; it is taken as the bound."""
 SUPPORTED = frozenset(
@@ -103,7 +105,7 @@ class Element:
             raise self.fail(key, f"not an array of {len(default)} numbers")
         return tuple(self._number(value, f"{key}[{n}]", low, high) for n, value in enumerate(values))
 
-    def rgb(self, key: str, default: float, high: float = LARGEST) -> tuple[float, float, float]:
+    def rgb(self, key: str, default: float, high: float = BRIGHTEST) -> tuple[float, float, float]:
         r, g, b = self.numbers(key, (default,) * 3, 0.0, high)
         return r, g, b
 

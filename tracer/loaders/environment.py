@@ -7,6 +7,7 @@ import math
 import re
 import tempfile
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,7 @@ def _read_npy(data: bytes, path: str, limits: Limits) -> Float32:
             raise ValueError(f"version {version}")
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, fortran, dtype = read[version](stream)
-    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, TokenError) as error:
         raise SceneInvalid(f"{path}: header: not a NumPy array: {shorten(str(error))}") from error
     if len(shape) != 3 or shape[2] != 3 or dtype.kind != "f" or dtype.itemsize > 8:
         raise SceneInvalid(f"{path}: header: {dtype} {shape}; floats of shape (height, width, 3) are wanted")

@@ -28,6 +28,7 @@ def load_gltf(entry: str, files: SceneFiles, limits: Limits, progress: Progress)
     pictures = Pictures(limits, progress)
     materials = Materials(top, buffers, pictures, warnings)
     primitives = Primitives(top, accessors, materials, warnings)
+    camera_elements, light_elements = top.children("cameras"), _light_elements(top)
     instances: list[Instance] = []
     lights: list[Light] = []
     cameras: list[Camera] = []
@@ -38,8 +39,8 @@ def load_gltf(entry: str, files: SceneFiles, limits: Limits, progress: Progress)
         instances += _instances(placed, primitives, accessors)
         if len(instances) > limits.nodes:
             raise SceneUnsupported(f"{node.where()}: more than {limits.nodes} meshes are placed")
-        lights += _light(placed, top, warnings)
-        cameras += _camera(placed, top, warnings)
+        lights += _light(placed, light_elements, warnings)
+        cameras += _camera(placed, camera_elements, warnings)
     if not instances:
         raise SceneInvalid(f"{entry}: nothing to render: no node of its scene shows triangles")
     return Scene(
@@ -76,8 +77,7 @@ def _instances(placed: Placed, primitives: Primitives, accessors: Accessors) -> 
     return [Instance(mesh, transform) for transform in world for mesh in meshes]
 
 
-def _camera(placed: Placed, top: Element, warnings: list[str]) -> list[Camera]:
-    elements = top.children("cameras") if "camera" in placed.node else []
+def _camera(placed: Placed, elements: list[Element], warnings: list[str]) -> list[Camera]:
     number = placed.node.index("camera", len(elements))
     if number is None:
         return []
@@ -99,12 +99,16 @@ def _camera(placed: Placed, top: Element, warnings: list[str]) -> list[Camera]:
     return [Camera(name=name, transform=placed.transform, vertical_fov=angle, aspect=aspect)]
 
 
-def _light(placed: Placed, top: Element, warnings: list[str]) -> list[Light]:
+def _light_elements(top: Element) -> list[Element]:
+    library = top.extension(LIGHTS)
+    return [] if library is None else library.children("lights")
+
+
+def _light(placed: Placed, elements: list[Element], warnings: list[str]) -> list[Light]:
     """The node's KHR_lights_punctual light: along -Z, unaffected by scale."""
-    use, library = placed.node.extension(LIGHTS), top.extension(LIGHTS)
+    use = placed.node.extension(LIGHTS)
     if use is None:
         return []
-    elements = [] if library is None else library.children("lights")
     number = use.index("light", len(elements))
     if number is None:
         raise use.fail("light", "is missing")

@@ -14,7 +14,7 @@ from tracer.references import is_data_uri, shorten
 from tracer.scene import AlphaMode, Material, Texture, TextureUse, Wrap
 
 TWO_PI = 6.283185307179586
-BRIGHTEST = 1e30
+STRONGEST = 1e30
 """Of an emissive strength: more leaves float32 once it is multiplied."""
 WRAPS = {10497: Wrap.REPEAT, 33071: Wrap.CLAMP, 33648: Wrap.MIRROR}
 NEAREST, LINEAR = 9728, 9729
@@ -79,7 +79,7 @@ class Materials:
 
     def _extended(self, material: Material, m: Element) -> Material:
         if (e := m.extension("KHR_materials_emissive_strength")) is not None:
-            strength = e.number("emissiveStrength", 1.0, 0.0, BRIGHTEST)
+            strength = e.number("emissiveStrength", 1.0, 0.0, STRONGEST)
             r, g, b = material.emissive
             material = replace(material, emissive=(r * strength, g * strength, b * strength))
         if (e := m.extension("KHR_materials_ior")) is not None:

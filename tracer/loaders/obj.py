@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracer.errors import FileAbsent, SceneInvalid, SceneUnsupported
 from tracer.kernels.decode import decode_srgb
+from tracer.loaders.container import LARGEST
 from tracer.loaders.mtl import GREY, Library
 from tracer.loaders.polygons import triangulate
 from tracer.loaders.textures import Pictures
@@ -173,10 +174,12 @@ def _meshes(parsed: Parsed, names: list[str], entry: str, progress: Progress) ->
     normals = np.array(parsed.normals).reshape(-1, 3)
     colors = _colors(parsed, len(positions))
     for what, values in (("v", positions), ("vt", uvs), ("vn", normals), ("v", parsed.colors)):
-        finite = np.isfinite(np.asarray(values))
+        finite = np.abs(np.asarray(values)) <= LARGEST
         if not finite.all():
             first = int(np.flatnonzero(~finite.reshape(-1))[0]) // (2 if what == "vt" else 3)
-            raise SceneInvalid(f"{entry}: {what} number {first + 1} is not finite (NaN or infinite)")
+            raise SceneInvalid(
+                f"{entry}: {what} number {first + 1} is not finite (NaN or infinite), or too large"
+            )
     meshes = []
     for (material, has_uv, has_normals), faces in parsed.faces.items():
         corners = np.array(faces.corners).reshape(-1, 3)

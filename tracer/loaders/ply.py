@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tracer.errors import SceneInvalid, SceneUnsupported
 from tracer.kernels.decode import decode_srgb
+from tracer.loaders.container import LARGEST
 from tracer.loaders.mtl import GREY
 from tracer.loaders.ply_body import (
     TYPES,
@@ -109,10 +110,11 @@ def _joined(columns: dict[str, Column], names: tuple[str, ...], file: str) -> ND
         if (columns[name].lengths != 1).any():
             raise SceneInvalid(f"{file}: header: vertex {name} is a list")
     values = np.stack([columns[name].values for name in names], axis=1)
-    finite = np.isfinite(values).all(axis=1)
+    finite = (np.abs(values) <= LARGEST).all(axis=1)
     if not finite.all():
         first = int(np.flatnonzero(~finite)[0])
-        raise SceneInvalid(f"{file}: vertex {first}: {' '.join(names)} is not finite (NaN or infinite)")
+        what = " ".join(names)
+        raise SceneInvalid(f"{file}: vertex {first}: {what} is not finite (NaN or infinite), or too large")
     return values
 
 
