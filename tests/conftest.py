@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 
 @pytest.fixture
@@ -41,3 +42,8 @@ def run_python(code: str, folder: Path, environment: dict[str, str] | None = Non
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+# No test may depend on the machine's speed: a slow example is not a wrong one.
+settings.register_profile("tessera", deadline=None)
+settings.load_profile("tessera")

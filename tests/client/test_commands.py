@@ -1,0 +1,380 @@
+"""The command line against a real Temporal server, with scripted activities in place of the renderer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import WorkflowEnvironment
+
+from client.submit import KEY_MEMO
+from client.upload import upload
+from contracts import (
+    FinalizeOutcome,
+    FinalizeTask,
+    FramePlan,
+    FrameRequest,
+    FrameResult,
+    TileResult,
+    TileTask,
+)
+from starter import main, render_frame, submit_frame
+from store import LocalStore, layout
+from tests.client.conftest import publish_frame
+from tests.workflows.farm import Farm, binary
+from workflows import attributes, queues
+
+PATIENCE = 400
+"""Looks, 0.05 s apart, until what has not happened is a failure."""
+
+
+@dataclass
+class Document:
+    """What one command printed on stdout with --json, and how it ended."""
+
+    code: int
+    content: Any
+    errors: str
+
+
+class Desk:
+    """A person at the command line, and the farm that serves them."""
+
+    def __init__(self, client: Client, folder: Path, scene: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.client, self.folder, self.scene, self.capsys = client, folder, scene, capsys
+        self.store = LocalStore(folder / "store")
+        self.farm = Farm(tiles=3)
+        self.farm.finalize = self.publish
+
+    async def publish(self, task: FinalizeTask) -> FinalizeOutcome:
+        manifest = await asyncio.to_thread(publish_frame, self.store, task.request, self.folder)
+        image = manifest.frame.images[0]
+        return FinalizeOutcome(
+            result=FrameResult(
+                manifest=layout.manifest(task.job_id),
+                image=image.key,
+                sha256=image.sha256,
+                film_sha256=manifest.frame.film_sha256,
+            )
+        )
+
+    async def run(self, *words: str) -> Document:
+        """One command, in a thread of its own as it has its own event loop."""
+        code = await asyncio.to_thread(main, [*words, "--json"])
+        captured = self.capsys.readouterr()
+        return Document(code, json.loads(captured.out), captured.err)
+
+    async def submit(self, *words: str) -> str:
+        document = await self.run("submit", str(self.scene), *words)
+        assert document.code == 0, document
+        return str(document.content["job_id"])
+
+    async def until(self, job: str, accept: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        for _ in range(PATIENCE):
+            status: dict[str, Any] = (await self.run("status", job)).content
+            if accept(status):
+                return status
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"still {status}")
+
+    async def until_status(self, job: str, wanted: str) -> dict[str, Any]:
+        return await self.until(job, lambda status: status["status"] == wanted)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server() -> AsyncIterator[WorkflowEnvironment]:
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=binary("temporal"),
+        search_attributes=attributes.ALL,
+        data_converter=pydantic_data_converter,
+        dev_server_extra_args=["--dynamic-config-value", 'history.timerProcessorMaxTimeShift="50ms"'],
+    ) as environment:
+        yield environment
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def desk(
+    server: WorkflowEnvironment,
+    scene: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Desk:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", server.client.service_client.config.target_host)
+    monkeypatch.setenv("TESSERA_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("TESSERA_PROJECT", tmp_path.name)  # each test has jobs of its own
+    return Desk(server.client, tmp_path, scene, capsys)
+
+
+async def test_render_ends_with_a_picture_and_every_field_of_the_contract(desk: Desk) -> None:
+    async with desk.farm.running(desk.client):
+        done = await desk.run("render", str(desk.scene), "-o", "ö.exr", "-o", "a.png", "--spp", "8")
+    assert done.code == 0
+    status = done.content
+    assert (status["status"], status["progress"], status["error"]) == ("completed", 1.0, None)
+    assert status["samples"] == {"target": 6144, "rendered": 6144, "resumed": 0}
+    assert status["tiles"] == {"total": 3, "rendered": 3, "running": 0, "dead": 0}
+    assert status["max_retries"] == 3 and status["lease"] is None
+    assert status["input_hash"] in status["progress_pointer"]
+    assert (desk.folder / "ö.exr").read_bytes() == desk.store.get(status["result"]["image"])[0]
+    assert (desk.folder / "a.png").exists()
+    assert "wrote ö.exr" in done.errors
+
+
+async def test_the_second_time_nothing_is_asked_of_temporal(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk.farm.running(desk.client):
+        first = await desk.run("render", str(desk.scene), "-o", "a.exr")
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    again = await desk.run("render", str(desk.scene), "-o", "b.exr")
+    assert again.code == 0 and again.content["result"] == first.content["result"]
+    assert again.content["samples"]["rendered"] == 0
+    assert again.content["samples"]["resumed"] == again.content["samples"]["target"]
+    assert (desk.folder / "a.exr").read_bytes() == (desk.folder / "b.exr").read_bytes()
+    fetched = await desk.run("fetch", first.content["job_id"], "-o", "c.####.npy")
+    assert fetched.content["outputs"] == ["c.0001.npy"] and (desk.folder / "c.0001.npy").exists()
+
+
+async def test_two_submits_are_one_run(desk: Desk) -> None:
+    jobs = [await desk.submit(), await desk.submit("--priority", "90", "--tile", "16")]
+    assert len(set(jobs)) == 1
+    runs = [run async for run in desk.client.list_workflows(f"WorkflowId = '{jobs[0]}'")]
+    assert len({run.run_id for run in runs}) <= 1
+    async with desk.farm.running(desk.client):
+        assert (await desk.run("watch", jobs[0])).code == 0
+    assert desk.farm.attempts["prepare"] == 1
+
+
+async def test_completed_without_a_manifest_is_said_and_rendered_again(desk: Desk) -> None:
+    async with desk.farm.running(desk.client):
+        job = (await desk.run("render", str(desk.scene), "-o", "a.exr")).content["job_id"]
+        desk.store.delete(layout.manifest(job))
+        status = (await desk.run("status", job)).content
+        assert status["result"] is None and "manifest is gone" in status["note"]
+        again = await desk.run("render", str(desk.scene), "-o", "a.exr")
+    assert again.code == 0 and again.content["status"] == "completed"
+    assert "manifest is gone" in again.errors
+    assert desk.farm.attempts["finalize"] == 2
+
+
+async def test_a_running_frame_of_another_key_is_a_conflict(desk: Desk) -> None:
+    job = await desk.submit()
+    await desk.client.get_workflow_handle(job).terminate()
+    await desk.client.start_workflow(
+        "FrameWorkflow", {}, id=job, task_queue="nobody", memo={KEY_MEMO: "f" * 64}
+    )
+    refused = await desk.run("submit", str(desk.scene))
+    assert refused.code == 2
+    assert refused.content["error"]["code"] == "idempotency_conflict"
+    await desk.client.get_workflow_handle(job).terminate()
+
+
+async def test_pause_resume_and_cancel(desk: Desk) -> None:
+    desk.farm.render = desk.farm.until_stopped
+    async with desk.farm.running(desk.client):
+        job = await desk.submit()
+        status = await desk.until(job, lambda s: s["tiles"]["running"] == 3)
+        assert (status["status"], status["attempts"]["total"]) == ("running", 3)
+        assert (await desk.run("pause", job)).content["status"] == "paused"
+        assert (await desk.until(job, lambda s: s["tiles"]["running"] == 0))["status"] == "paused"
+        assert (await desk.run("resume", job)).content["status"] == "running"
+        assert (await desk.run("retry", job)).code == 2
+        assert (await desk.run("cancel", job)).code == 0
+        watched = await desk.run("watch", job)
+        assert (watched.code, watched.content["status"]) == (4, "cancelled")
+        assert not desk.farm.discarded
+        refused = await desk.run("pause", job)
+        assert refused.code == 2 and "cancelled already" in refused.errors
+
+        desk.farm.render = desk.farm.rendered
+        assert (await desk.run("render", str(desk.scene), "-o", "a.exr")).code == 0
+
+
+async def test_cancel_discard_removes_what_was_made(desk: Desk) -> None:
+    desk.farm.render = desk.farm.until_stopped
+    async with desk.farm.running(desk.client):
+        job = await desk.submit()
+        await desk.until_status(job, "running")
+        await desk.run("cancel", job, "--discard")
+        await desk.until_status(job, "cancelled")
+    assert desk.farm.discarded
+
+
+async def test_progress_moves_by_the_samples_of_running_tiles(desk: Desk) -> None:
+    """Two of three tiles beat at half of their samples, the third waits in the queue."""
+
+    async def half(task: TileTask, kind: str) -> TileResult:
+        tile = task.tiles[0]
+        try:
+            while True:
+                activity.heartbeat(
+                    {"tile": tile.tile_id, "samples": 4, "stored": 2, "done": 4 * tile.area, "target": 2048}
+                )
+                await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            return await desk.farm.until_stopped(task, kind)
+
+    desk.farm.render = half
+    async with desk.farm.running(desk.client):
+        job = await desk.submit("--spp", "8")
+        status = await desk.until(job, lambda s: s["progress"] > 0.49)
+        assert status["progress"] == pytest.approx(0.5)
+        shown = (await desk.run("status", job, "--tiles")).content["in_flight"]
+        assert {tile["status"] for tile in shown} == {"progressing"}
+        assert {(tile["samples"], tile["done"]) for tile in shown} == {(4, 4 * 256)}
+        await desk.run("cancel", job)
+
+
+async def test_a_terminal_failure_is_told_with_and_without_a_worker(desk: Desk) -> None:
+    async def refuse(request: FrameRequest) -> FramePlan:
+        raise ApplicationError(
+            "tri angle.obj: line 3: no number", {"attempt": 1, "worker": "w"}, type="scene_invalid"
+        )
+
+    desk.farm.prepare = refuse
+    async with desk.farm.running(desk.client):
+        failed = await desk.run("render", str(desk.scene), "-o", "a.exr")
+    assert (failed.code, failed.content["status"]) == (1, "failed_terminal")
+    told = (await desk.run("status", failed.content["job_id"])).content  # nobody answers a query now
+    for status in (failed.content, told):
+        error = status["error"]
+        assert (error["code"], error["worker"], error["attempt"]) == ("scene_invalid", "w", 1)
+        assert error["message"] == "tri angle.obj: line 3: no number"
+    assert not (desk.folder / "a.exr").exists()
+
+
+async def test_a_dead_lettered_frame_waits_for_a_retry(desk: Desk) -> None:
+    broken = True
+
+    async def prepare(request: FrameRequest) -> FramePlan:
+        if broken:  # ends its retries at once, as an error that nobody foresaw and that may pass would later
+            raise ApplicationError("the store is away", type="storage_unavailable", non_retryable=True)
+        return await desk.farm.planned(request)
+
+    desk.farm.prepare = prepare
+    async with desk.farm.running(desk.client):
+        parked = await desk.run("render", str(desk.scene), "-o", "a.exr")
+        assert (parked.code, parked.content["status"]) == (3, "dead_lettered")
+        assert parked.content["error"]["code"] == "storage_unavailable"
+        broken = False
+        assert (await desk.run("retry", parked.content["job_id"])).code == 0
+        assert (await desk.run("watch", parked.content["job_id"])).code == 0
+
+
+async def test_a_failure_that_is_being_retried_is_shown(desk: Desk) -> None:
+    async def fail(task: TileTask, kind: str) -> TileResult:
+        raise ApplicationError(
+            "no room", {"attempt": 1, "worker": "w"}, type="storage_full", next_retry_delay=None
+        )
+
+    desk.farm.render = fail
+    async with desk.farm.running(desk.client):
+        job = await desk.submit()
+        status = await desk.until(job, lambda s: s["error"] is not None)
+        assert (status["error"]["code"], status["error"]["message"]) == ("storage_full", "no room")
+        assert status["attempts"]["lost"] > 0
+        await desk.run("cancel", job)
+
+
+async def test_nobody_there_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "CONTROL", "tessera-control-of-nobody")
+    job = await desk.submit()
+    status = (await desk.run("status", job)).content
+    assert (status["status"], status["samples"]["target"]) == ("queued", 0)
+    assert status["note"] == "no control worker answers yet"
+    await desk.client.get_workflow_handle(job).terminate()
+    assert (await desk.run("status", job)).content["status"] == "cancelled"
+
+
+async def test_a_frame_of_an_engine_that_nobody_has_says_so(desk: Desk) -> None:
+    async def planned(request: FrameRequest) -> FramePlan:
+        plan = await desk.farm.planned(request)
+        return plan.model_copy(update={"engine": "oldengine"})
+
+    desk.farm.prepare = planned
+    async with desk.farm.running(desk.client):
+        job = await desk.submit()
+        status = await desk.until(job, lambda s: s["note"] is not None and "oldengine" in s["note"])
+        assert "no worker of engine oldengine" in status["note"]
+        await desk.run("cancel", job)
+        await desk.until_status(job, "cancelled")
+
+
+async def test_several_frames_are_a_job_each_and_a_list(desk: Desk) -> None:
+    async with desk.farm.running(desk.client):
+        done = await desk.run("render", str(desk.scene), "-o", "{frame:03d}.npy", "--frames", "1-3x2,7")
+        assert done.code == 0
+        assert [status["frame"] for status in done.content] == [1, 3, 7]
+        assert sorted(p.name for p in desk.folder.glob("*.npy")) == ["001.npy", "003.npy", "007.npy"]
+        # The list is of Temporal's visibility store, which follows with a delay.
+        for _ in range(PATIENCE):
+            words = ("--project", desk.folder.name, "--status", "completed")
+            rows = (await desk.run("list", *words)).content["frames"]
+            if len(rows) == 3:
+                break
+            await asyncio.sleep(0.05)
+    assert {row["frame"] for row in rows} == {1, 3, 7}
+    assert {row["job_id"] for row in rows} == {status["job_id"] for status in done.content}
+    assert len((await desk.run("list", "--limit", "1")).content["frames"]) == 1
+
+
+async def test_unknown_jobs_and_bad_filters_are_exit_code_2(desk: Desk) -> None:
+    for words in (
+        ("status", "frame-none"),
+        ("watch", "../etc"),
+        ("cancel", "frame-none"),
+        ("fetch", "frame-none", "-o", "a.exr"),
+        ("list", "--status", "happy"),
+        ("list", "--project", "x' OR 1=1"),
+        ("list", "--limit", "0"),
+    ):
+        refused = await desk.run(*words)
+        assert refused.code == 2, words
+        assert refused.content["error"]["exit_code"] == 2
+
+
+async def test_what_temporal_forgot_is_answered_by_the_store(desk: Desk) -> None:
+    from client.request import Options, make_requests
+
+    requests, local = make_requests(desk.scene, [1], Options(project=desk.folder.name))
+    upload(desk.store, local, requests)
+    status = (await desk.run("status", requests[0].job_id)).content
+    assert "submit it again" in status["note"]
+    publish_frame(desk.store, requests[0], desk.folder)
+    status = (await desk.run("status", requests[0].job_id)).content
+    assert (status["status"], status["progress"]) == ("completed", 1.0)
+
+
+async def test_the_python_functions(desk: Desk) -> None:
+    seen: list[float] = []
+    async with desk.farm.running(desk.client):
+        submitted = await submit_frame(desk.scene, samples_per_pixel=8, seed=3)
+        status = await render_frame(
+            desk.scene,
+            output="a.exr",
+            on_status=lambda s: seen.append(s.progress),
+            samples_per_pixel=8,
+            seed=3,
+        )
+    assert submitted.job_id == status.job_id and status.result is not None
+    assert seen[-1] == 1.0 and (desk.folder / "a.exr").exists()
+    assert desk.folder.name in status.job_id.replace("_", "-")
+
+
+def with_patience(call: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
+    return asyncio.wait_for(call(), 60)
