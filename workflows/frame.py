@@ -92,7 +92,7 @@ class FrameWorkflow:
             counts=self._state.counts,
         )
         outcome = await self._step("finalize_frame", task, FinalizeOutcome, queues.finalize(plan.engine))
-        self._state.rendered.difference_update(outcome.missing)
+        self._state.lose(plan, outcome.missing)
         if outcome.result is not None:
             self._state.result = outcome.result
             self._enter(Phase.COMPLETED)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from temporalio import workflow
 
 from workflows import policies
-from workflows.tiling import from_ranges, tile_count, to_ranges
+from workflows.tiling import from_ranges, tile_at, tile_count, to_ranges
 
 with workflow.unsafe.imports_passed_through():
     from contracts import (
@@ -92,6 +92,13 @@ class FrameState:
         """Adds to the run's counts."""
         old = self.counts
         self.counts = old.model_copy(update={name: getattr(old, name) + n for name, n in amounts.items()})
+
+    def lose(self, plan: FramePlan, tiles: tuple[int, ...]) -> None:
+        """Opens rendered tiles again, whose films are gone, and takes their samples off the counts."""
+        samples = sum(tile_at(plan, number).area for number in tiles) * self.request.samples_per_pixel
+        rendered = min(samples, self.counts.samples_rendered)
+        self.rendered.difference_update(tiles)
+        self.count(samples_rendered=-rendered, samples_resumed=rendered - samples)
 
     @property
     def tiles_total(self) -> int:

@@ -220,6 +220,8 @@ async def test_a_tile_whose_film_was_lost_is_rendered_again(client: Client) -> N
     async with farm.running(client):
         handle = await farm.start(client, request())
         assert await handle.result() == RESULT
+        status = await handle.query(FrameWorkflow.status)
+    assert status.samples.rendered == status.samples.target
     assert farm.attempts["tile"] == 4
     assert farm.attempts["x0016y0000w0016h0016 tiles"] == 2
 
