@@ -157,6 +157,21 @@ def test_a_corner_out_of_range_is_refused_by_its_face(kind: str, corner: int) ->
         load(ply(kind, [[0, 1, 2], [0, corner, 2]]))
 
 
+def test_a_corner_that_is_no_integer_is_refused() -> None:
+    data = ply("ascii", [[0, 1, 2]], list_types="uchar float").replace(b"\n3 0 1 2", b"\n3 0 1 1.5")
+    with pytest.raises(SceneInvalid, match=r"face 0: there is no vertex 1\.5"):
+        load(data)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_rows_that_cannot_be_there_are_refused_before_one_is_read(kind: str) -> None:
+    data = ply(kind, [[0, 1, 2]]).replace(b"vertex 4", b"vertex 40")
+    steps: list[str] = []
+    with pytest.raises(SceneInvalid, match="40 rows are announced"):
+        load_scene("s.ply", Memory({"s.ply": data}), progress=steps.append)
+    assert "s.ply: reading vertex, 0 of 40" not in steps
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
 @pytest.mark.parametrize("kind", FORMATS)
 def test_what_is_not_finite_is_refused_by_its_vertex(value: float, kind: str) -> None:

@@ -5,7 +5,6 @@ Matrices are multiplied element by element: BLAS would give other bytes on other
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -81,7 +80,7 @@ def local_transform(node: Element) -> Matrix:
         matrix[3] = (0.0, 0.0, 0.0, 1.0)
         return matrix
     rotation = node.numbers("rotation", (0.0, 0.0, 0.0, 1.0))
-    if not math.hypot(*rotation) > 0.0:
+    if not any(rotation):
         raise node.fail("rotation", "is a quaternion of length 0")
     return compose(
         node.numbers("translation", (0.0, 0.0, 0.0)), rotation, node.numbers("scale", (1.0, 1.0, 1.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +86,8 @@ def load_obj(entry: str, files: SceneFiles, limits: Limits, progress: Progress) 
 def _lines(data: bytes) -> Iterator[tuple[int, list[str]]]:
     """(number, words) of each line that says something; a backslash at its end joins the next."""
     held, first = "", 0
-    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
-        text = line.rstrip()
+    for number, line in enumerate(BytesIO(data), 1):
+        text = line.decode("utf-8", "replace").rstrip()
         if text.endswith("\\"):
             held, first = f"{held}{text[:-1]} ", first or number
             continue
@@ -182,6 +183,7 @@ def _meshes(parsed: Parsed, names: list[str], entry: str, progress: Progress) ->
             )
     meshes = []
     for (material, has_uv, has_normals), faces in parsed.faces.items():
+        progress(f"{entry}: joining the corners of {len(faces.sizes)} faces")
         corners = np.array(faces.corners).reshape(-1, 3)
         used = (True, has_uv, has_normals)
         _check_indices(corners, faces, used, (len(positions), len(uvs), len(normals)), entry)

@@ -98,7 +98,8 @@ def _is_ear(flat: Floats, left: list[int], a: int, b: int, c: int) -> bool:
 def _flattened(points: Floats) -> Floats:
     """(n, 2): seen along the largest component of the normal, counter-clockwise (Newell's normal)."""
     p = points - points[0]
-    x, y, z = _cross(p, np.roll(p, -1, axis=0)).sum(axis=0).tolist()
+    # cumsum adds one after the other, whatever the processor.
+    x, y, z = np.cumsum(_cross(p, np.roll(p, -1, axis=0)), axis=0)[-1].tolist()
     axis = max(range(3), key=lambda k: abs((x, y, z)[k]))
     kept = [(1, 2), (2, 0), (0, 1)][axis]
     flat: Floats = p[:, kept if (x, y, z)[axis] >= 0.0 else kept[::-1]]
