@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from tracer.errors import AssetMissing, SceneInvalid, SceneUnsupported
 
-GLB_MAGIC, CHUNK_JSON, CHUNK_BIN = 0x46546C67, 0x4E4F534A, 0x004E4942
+CHUNK_JSON, CHUNK_BIN = 0x4E4F534A, 0x004E4942
 EXTENSIONS = (".gltf", ".glb", ".obj", ".ply")
 USED_MAPS = ("map_kd", "map_ke")
 """The textures of an MTL that are rendered; without one of the others the picture is the same."""
@@ -170,9 +170,10 @@ def material_libraries(rest: str) -> list[str]:
 def map_references(mtl: bytes) -> Iterator[MapReference]:
     """The textures that an MTL names."""
     for number, line in enumerate(mtl.decode("utf-8", "replace").splitlines(), 1):
-        key, _, rest = line.strip().partition(" ")
+        key, rest = [*line.split(maxsplit=1), "", ""][:2]
         if key.lower() in (*USED_MAPS, *IGNORED_MAPS):
-            name, options = _split_options(rest.split("#")[0].strip())
+            # A name may hold a #, but does not begin with one.
+            name, options = _split_options(re.split(r"(?:^|\s)#", rest)[0].strip())
             yield MapReference(number, key.lower(), name, options)
 
 

@@ -186,6 +186,7 @@ def test_an_mtl_outside_is_refused(library: str, folder: Path) -> None:
     [
         ("a.png", "a.png", ()),
         ("my wood.png", "my wood.png", ()),
+        ("\ta#1.png", "a#1.png", ()),
         ("-bm 0.3 a.png", "a.png", ("-bm",)),
         ("-o 1 a.png", "a.png", ("-o",)),
         ("-o 1 2 3 -mm 0 1 a.png", "a.png", ("-o", "-mm")),
@@ -194,7 +195,7 @@ def test_an_mtl_outside_is_refused(library: str, folder: Path) -> None:
     ],
 )
 def test_options_stand_before_a_name(rest: str, name: str, options: tuple[str, ...]) -> None:
-    (reference,) = map_references(f"newmtl a\n  map_Kd {rest}  # comment\n".encode())
+    (reference,) = map_references(f"newmtl a\n\tmap_Kd\t{rest}  # comment\n".encode())
     assert (reference.line, reference.key, reference.name, reference.options) == (2, "map_kd", name, options)
 
 

@@ -134,7 +134,7 @@ def test_each_material_is_a_mesh_and_those_that_are_missing_are_grey_aloud() -> 
 def test_textures_of_every_kind_once() -> None:
     for kind in ("PNG", "JPEG", "BMP", "TGA"):
         picture = png(np.full((2, 2, 3), 200, np.uint8), kind)
-        mtl = b"newmtl a\nmap_Kd t.x\nmap_Ke -clamp on t.x\n"
+        mtl = b"newmtl a\nmap_Kd\tt.x\nmap_Ke -clamp on t.x # again\n"
         scene = load_text(f"mtllib m.mtl\n{TRIANGLE}usemtl a\nf 1 2 3\n", m_mtl=mtl, t_x=picture)
         assert len(scene.textures) == 1
         m = scene.materials[0]
