@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -33,6 +34,8 @@ OUTAGE_SECONDS = 180.0
 """How long Temporal may be away later on before the client gives up. The frame itself does not mind."""
 LONGEST_PAUSE = 2.0
 SETTLE_SECONDS = 0.05
+SUBMIT_PATIENCE = timedelta(seconds=1)
+"""What a submit grants the workflow for an answer: it is accepted, whether a worker is there or not."""
 
 Answer = TypeVar("Answer")
 
@@ -112,7 +115,9 @@ class Session:
 
     async def _start(self, request: FrameRequest) -> Submitted:
         note = await self.reach(lambda client: start(client, self.store, request))
-        return Submitted(await self.status(request.job_id), note)
+        job_id = request.job_id
+        status = await self.reach(lambda client: job_status(client, self.store, job_id, SUBMIT_PATIENCE))
+        return Submitted(status, note)
 
     async def status(self, job_id: str) -> JobStatus:
         """Raises BadInput for an unknown job. What the store alone can answer starts no embedded farm."""

@@ -39,11 +39,16 @@ CLOSED = {
 """All other ways to close are failures."""
 
 
-async def job_status(client: Client, store: Store, job_id: str) -> JobStatus:
-    """Raises BadInput for a job that neither Temporal nor the store knows; RPCError; StoreError."""
+async def job_status(
+    client: Client, store: Store, job_id: str, patience: timedelta = QUERY_TIMEOUT
+) -> JobStatus:
+    """patience: how long the workflow itself may take to answer.
+
+    Raises BadInput for a job that neither Temporal nor the store knows; RPCError; StoreError.
+    """
     # In this order: a tile that ends in between is counted by neither. The other way round it would be
     # counted twice, and progress must not be above the truth.
-    answer = await _answer(client, job_id)
+    answer = await _answer(client, job_id, patience)
     description = await describe(client, job_id)
     if description is None:
         known = recorded(store, job_id)
@@ -56,11 +61,11 @@ async def job_status(client: Client, store: Store, job_id: str) -> JobStatus:
     return await _running(client, store, description, status)
 
 
-async def _answer(client: Client, job_id: str) -> JobStatus | None:
+async def _answer(client: Client, job_id: str, patience: timedelta) -> JobStatus | None:
     """The workflow's own answer; None where no worker gives one, or there is no such workflow."""
     handle = client.get_workflow_handle(job_id)
     try:
-        status: JobStatus = await handle.query("status", result_type=JobStatus, rpc_timeout=QUERY_TIMEOUT)
+        status: JobStatus = await handle.query("status", result_type=JobStatus, rpc_timeout=patience)
         return status
     except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
         return None

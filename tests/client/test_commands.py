@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from contracts import (
     FramePlan,
     FrameRequest,
     FrameResult,
+    JobStatus,
+    TileOutcome,
     TileResult,
     TileTask,
 )
@@ -216,8 +218,6 @@ async def test_cancel_discard_removes_what_was_made(desk: Desk) -> None:
 
 
 async def test_progress_moves_by_the_samples_of_running_tiles(desk: Desk) -> None:
-    """Two of three tiles beat at half of their samples, the third waits in the queue."""
-
     async def half(task: TileTask, kind: str) -> TileResult:
         tile = task.tiles[0]
         try:
@@ -227,7 +227,7 @@ async def test_progress_moves_by_the_samples_of_running_tiles(desk: Desk) -> Non
                 )
                 await asyncio.sleep(0.05)
         except asyncio.CancelledError:
-            return await desk.farm.until_stopped(task, kind)
+            return TileResult(outcome=TileOutcome.STOPPED, finished=0)
 
     desk.farm.render = half
     async with desk.farm.running(desk.client):
@@ -361,20 +361,23 @@ async def test_what_temporal_forgot_is_answered_by_the_store(desk: Desk) -> None
 
 
 async def test_the_python_functions(desk: Desk) -> None:
+    watched = asyncio.Event()
     seen: list[float] = []
+
+    async def planned_when_watched(request: FrameRequest) -> FramePlan:
+        await watched.wait()
+        return await desk.farm.planned(request)
+
+    def on_status(status: JobStatus) -> None:
+        watched.set()
+        seen.append(status.progress)
+
+    desk.farm.prepare = planned_when_watched
     async with desk.farm.running(desk.client):
         submitted = await submit_frame(desk.scene, samples_per_pixel=8, seed=3)
         status = await render_frame(
-            desk.scene,
-            output="a.exr",
-            on_status=lambda s: seen.append(s.progress),
-            samples_per_pixel=8,
-            seed=3,
+            desk.scene, output="a.exr", on_status=on_status, samples_per_pixel=8, seed=3
         )
     assert submitted.job_id == status.job_id and status.result is not None
     assert seen[-1] == 1.0 and (desk.folder / "a.exr").exists()
-    assert desk.folder.name in status.job_id.replace("_", "-")
-
-
-def with_patience(call: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
-    return asyncio.wait_for(call(), 60)
+    assert status.job_id.startswith("frame-test-the-python-")
