@@ -13,10 +13,10 @@ from client.fetch import check_outputs
 from client.frames import is_template, output_path, parse_frames
 from client.options import options_of
 from client.report import describe, reporting
-from client.request import make_requests
+from client.request import LocalBundle, make_requests
 from client.session import Session, Submitted, session
 from client.status import tiles_in_flight
-from contracts import FrameStatus, JobStatus
+from contracts import FrameRequest, FrameStatus, JobStatus
 from settings import Settings
 
 
@@ -26,8 +26,9 @@ async def render_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
     if len(frames) > 1 and not all(is_template(text) for text in given.output):
         raise BadInput("several frames need a template in -o, for example -o 'shot.####.exr'")
     check_outputs(path for paths in outputs.values() for path in paths)
+    requests, local = make_requests(given.scene, frames, options_of(given, settings.project))
     async with session(settings) as opened:
-        submitted = await _submit(opened, given, frames)
+        submitted = await _submit(opened, given, requests, local)
         finished = [
             await _finish(opened, first.status, outputs[frame], given.exposure)
             for frame, first in zip(frames, submitted, strict=True)
@@ -51,8 +52,9 @@ async def _finish(
 
 
 async def submit_frames(given: argparse.Namespace, settings: Settings) -> ExitCode:
+    requests, local = make_requests(given.scene, _frames(given.frames), options_of(given, settings.project))
     async with session(settings) as opened:
-        statuses = [entry.status for entry in await _submit(opened, given, _frames(given.frames))]
+        statuses = [entry.status for entry in await _submit(opened, given, requests, local)]
         if opened.farm is not None and opened.farm.while_used:
             print(
                 "note: no farm goes on when this command ends. What is submitted waits: start `tessera dev`, "
@@ -67,9 +69,10 @@ async def submit_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
     return ExitCode.DONE
 
 
-async def _submit(opened: Session, given: argparse.Namespace, frames: list[int]) -> list[Submitted]:
-    options = options_of(given, opened.settings.project)
-    requests, local = make_requests(given.scene, frames, options)
+async def _submit(
+    opened: Session, given: argparse.Namespace, requests: list[FrameRequest], local: LocalBundle
+) -> list[Submitted]:
+    """Submits, and tells on stderr what a person should know."""
     for warning in local.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     submitted = await opened.submit(requests, local)

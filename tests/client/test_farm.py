@@ -44,11 +44,14 @@ class Embedded:
         self.folder = folder
         self.state = folder / "state"
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
-        self.env |= {"TESSERA_STATE_DIR": str(self.state), "PYTHONPATH": str(ROOT)}
+        self.env |= {"TESSERA_STATE_DIR": str(self.state)}
+        self.env.pop("PYTHONPATH", None)
+        for name in ("worker", "settings", "workflows", "starter"):  # a user's own files of the same names
+            (folder / f"{name}.py").write_text("raise SystemExit('a file of the working folder was run')")
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "starter", *words],
+            [sys.executable, str(ROOT / "starter.py"), *words],
             cwd=self.folder,
             env=self.env,
             text=True,
