@@ -298,7 +298,7 @@ def test_the_sources_name_no_machine() -> None:
         "pip install --index-url=mirror x",
         "curl https://packages.example.org/x",
         "PYTHON = /home/anna/bin/python",
-        "cd /work/tree && make",
+        "cd /opt/tree && make",
         "cp '/tmp/x' .",
     ],
 )
