@@ -7,7 +7,7 @@ from temporalio.exceptions import CancelledError
 
 from activities.attempt import Stop, beat_step
 from activities.errors import coded_errors
-from contracts import DeadLetter, FramePlan
+from contracts import DeadLetter, FramePlan, Manifest
 from store import AlreadyExists, Store, layout
 
 
@@ -35,12 +35,27 @@ class RecordActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def discard_frame(self, plan: FramePlan) -> None:
-        """Removes the films of the frame's sample sequence, and its plan."""
+        """Removes the films of the frame's sample sequence, and its plan, but for what published frames
+        are made of: frames of fewer or more samples share the sequence."""
         with coded_errors(self._worker):
             try:
+                keep = self._published_samples(plan.sample_key)
                 for blob in self._store.list(layout.films(plan.sample_key)):
                     beat_step("discarding")
-                    self._store.delete(blob.key)
-                self._store.delete(layout.plan(plan.sample_key))
+                    if layout.film_samples(blob.key) not in keep:
+                        self._store.delete(blob.key)
+                if not keep:
+                    self._store.delete(layout.plan(plan.sample_key))
             except Stop:
                 raise CancelledError("stopped while discarding") from None
+
+    def _published_samples(self, sample_key: str) -> set[int]:
+        """The sample counts that published frames of this sample sequence have."""
+        counts = set()
+        for blob in self._store.list(layout.manifests()):
+            beat_step("looking at manifests")
+            data, _ = self._store.get(blob.key)
+            frame = Manifest.model_validate_json(data).frame
+            if frame.sample_key == sample_key:
+                counts.add(frame.request.samples_per_pixel)
+        return counts

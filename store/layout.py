@@ -85,6 +85,11 @@ def manifest(job_id: str) -> str:
     return f"manifests/{_segment(job_id)}.json"
 
 
+def manifests() -> str:
+    """The prefix of all manifests."""
+    return "manifests/"
+
+
 def dead_letter(job_id: str) -> str:
     return f"dead-letters/{_segment(job_id)}.json"
 

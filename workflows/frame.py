@@ -43,6 +43,7 @@ class FrameWorkflow:
         self._window: TileWindow | None = None
         self._discard = False
         self._retry_asked = False
+        self._letter: DeadLetter | None = None
         self._announced: tuple[FrameStatus, int] | None = None
 
     @workflow.run
@@ -129,26 +130,32 @@ class FrameWorkflow:
         """Waits for an operator's retry. What is rendered stays, and no queue is held up."""
         phase, self._retry_asked = self._state.phase, False
         self._state.last_failure = failures[-1]
-        letter = DeadLetter(
+        self._letter = DeadLetter(
             job_id=workflow.info().workflow_id,
             request=self._state.request,
             failures=failures,
             created_at=workflow.now(),
         )
         self._enter(Phase.PARKED)
-        await self._record("record_dead_letter", letter)
+        await self._record("record_dead_letter", self._letter)
         await workflow.wait_condition(lambda: self._retry_asked)
         self._state.dead.clear()
         self._state.standing.clear()
         self._state.last_failure = None
-        await self._record("remove_dead_letter", letter)
+        await self._remove_letter()
         self._enter(phase)
 
-    async def _record(self, name: str, letter: DeadLetter) -> None:
-        """Keeps the store's record in step. The frame's own state is the truth: a store that cannot
-        take the record must not keep the frame from parking, and the failure is in the history."""
+    async def _remove_letter(self) -> None:
+        """The operator has decided, by a retry or a cancel: the record goes."""
+        if self._letter is not None:
+            await self._record("remove_dead_letter", self._letter)
+            self._letter = None
+
+    async def _record(self, name: str, arg: Message) -> None:
+        """Keeps the store's records in step. The frame's own state is the truth: a store that cannot take
+        them must not keep the frame from parking or ending, and the failure is in the history."""
         try:
-            await self._activity(name, letter, type(None), queues.SERVICE)
+            await self._activity(name, arg, type(None), queues.SERVICE)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
@@ -163,9 +170,10 @@ class FrameWorkflow:
     async def _cancelled(self) -> None:
         if self._window is not None:
             await self._window.stop()
-        if self._discard and self._state.plan is not None:
-            await self._activity("discard_frame", self._state.plan, type(None), queues.SERVICE)
         self._enter(Phase.CANCELLED)
+        await self._remove_letter()
+        if self._discard and self._state.plan is not None:
+            await self._record("discard_frame", self._state.plan)
 
     def _enter(self, phase: Phase) -> None:
         """Goes to a phase, and tells the search attributes, the log, the metrics and the Web UI."""

@@ -302,3 +302,23 @@ async def test_a_group_that_yields_half_way_goes_on_with_the_rest(client: Client
         status = await handle.query(FrameWorkflow.status)
     assert farm.attempts[f"{FIRST} tiles"] == 1
     assert status.samples.rendered == status.samples.target
+
+
+async def test_cancelling_a_parked_frame_removes_its_dead_letter(
+    env: WorkflowEnvironment, client: Client
+) -> None:
+    farm = Farm(tiles=1)
+
+    async def render(task: TileTask, kind: str) -> TileResult:
+        raise ApplicationError("bang", type=ErrorCode.RENDERER_CRASHED)
+
+    farm.render = render
+    async with farm.running(client):
+        handle = await farm.start(client, request())
+        await env.sleep(1000)
+        await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked")
+        assert farm.letters
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+    assert farm.letters == []
