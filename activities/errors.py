@@ -7,6 +7,7 @@ seen by its type and message, and deserves a rule.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +51,8 @@ class Refused(Exception):
 def code_of(error: BaseException) -> ErrorCode:
     if isinstance(error, Refused):
         return error.code
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ErrorCode.STORAGE_FULL  # of this machine's own temporary folder
     for kind, code in RULES:
         if isinstance(error, kind):
             return code
