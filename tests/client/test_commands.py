@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 from temporalio import activity
-from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
@@ -20,77 +16,19 @@ from temporalio.testing import WorkflowEnvironment
 from client.submit import KEY_MEMO
 from client.upload import upload
 from contracts import (
-    FinalizeOutcome,
-    FinalizeTask,
     FramePlan,
     FrameRequest,
-    FrameResult,
     JobStatus,
     TileOutcome,
     TileResult,
     TileTask,
 )
-from starter import main, render_frame, submit_frame
-from store import LocalStore, layout
+from starter import render_frame, submit_frame
+from store import layout
 from tests.client.conftest import publish_frame
-from tests.workflows.farm import Farm, binary
+from tests.client.desk import PATIENCE, Desk
+from tests.workflows.farm import binary
 from workflows import attributes, queues
-
-PATIENCE = 400
-"""Looks, 0.05 s apart, until what has not happened is a failure."""
-
-
-@dataclass
-class Document:
-    """What one command printed on stdout with --json, and how it ended."""
-
-    code: int
-    content: Any
-    errors: str
-
-
-class Desk:
-    """A person at the command line, and the farm that serves them."""
-
-    def __init__(self, client: Client, folder: Path, scene: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.client, self.folder, self.scene, self.capsys = client, folder, scene, capsys
-        self.store = LocalStore(folder / "store")
-        self.farm = Farm(tiles=3)
-        self.farm.finalize = self.publish
-
-    async def publish(self, task: FinalizeTask) -> FinalizeOutcome:
-        manifest = await asyncio.to_thread(publish_frame, self.store, task.request, self.folder)
-        image = manifest.frame.images[0]
-        return FinalizeOutcome(
-            result=FrameResult(
-                manifest=layout.manifest(task.job_id),
-                image=image.key,
-                sha256=image.sha256,
-                film_sha256=manifest.frame.film_sha256,
-            )
-        )
-
-    async def run(self, *words: str) -> Document:
-        """One command, in a thread of its own as it has its own event loop."""
-        code = await asyncio.to_thread(main, [*words, "--json"])
-        captured = self.capsys.readouterr()
-        return Document(code, json.loads(captured.out), captured.err)
-
-    async def submit(self, *words: str) -> str:
-        document = await self.run("submit", str(self.scene), *words)
-        assert document.code == 0, document
-        return str(document.content["job_id"])
-
-    async def until(self, job: str, accept: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        for _ in range(PATIENCE):
-            status: dict[str, Any] = (await self.run("status", job)).content
-            if accept(status):
-                return status
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"still {status}")
-
-    async def until_status(self, job: str, wanted: str) -> dict[str, Any]:
-        return await self.until(job, lambda status: status["status"] == wanted)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

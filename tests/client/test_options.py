@@ -27,7 +27,7 @@ def test_every_option_arrives(scene: Path, tmp_path: Path) -> None:
         *("--size", "640x360", "--spp", "9", "--max-depth", "3", "--seed", "5", "--fps", "25"),
         *("--camera", "left", "--environment", str(sky), "--environment-scale", "2"),
         *("--environment-rotation", "90", "--hide-environment", "--backfaces", "black"),
-        *("--aperture", "0.1", "--focus", "4", "--look-from=-1,2,3", "--look-at", "0,0,0", "--fov", "40"),
+        *("--aperture", "0.1", "--focus", "4", "--look-from", "-1,2,3", "--look-at", "0,0,0", "--fov", "40"),
         *("--up", "z", "--project", "p", "--priority", "80", "--tile", "32"),
     )
     assert asked.settings.model_dump() == {
