@@ -116,10 +116,11 @@ async def _start(state: Path) -> FarmRecord:
         if record is not None:
             return record
         ended = None if process is None else process.poll()
-        if ended:
+        if ended is not None and ended > 0:
             break
-        # Ended with 0: it left because another one is the farm, started by another client or shutting down.
-        if (process is None or ended == 0) and not is_locked(farm_lock(state)):
+        # 0: it left because another one is the farm, started by another client or shutting down. Less than 0:
+        # it was killed.
+        if (process is None or ended is not None) and not is_locked(farm_lock(state)):
             process = _spawn(log_path)
         await asyncio.sleep(POLL_SECONDS)
     tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-LOG_TAIL:])

@@ -28,6 +28,8 @@ from workflows import attributes, queues
 
 QUERY_TIMEOUT = timedelta(seconds=4)
 """A query needs a control worker; without one the search attributes answer."""
+FAILING_ATTEMPTS = 2
+"""A lost control worker costs a workflow task an attempt or two; more are a fault of its code."""
 UNFINISHED = 0.999
 """The most that a frame has done before it is published."""
 
@@ -101,8 +103,19 @@ async def _from_attributes(store: Store, description: WorkflowExecutionDescripti
         error=_dead_letter(store, description.id) if shown is FrameStatus.DEAD_LETTERED else None,
         created_at=description.start_time,
         updated_at=datetime.now(UTC),
-        note="no control worker answers yet",
+        note=_silence(description),
     )
+
+
+def _silence(description: WorkflowExecutionDescription) -> str:
+    """Why the workflow does not answer."""
+    failing = description.raw_description.pending_workflow_task.attempt
+    if failing > FAILING_ATTEMPTS:
+        return (
+            f"the workflow itself fails, attempt {failing}: its control worker may be of another version than "
+            "the one that began it; see the Web UI"
+        )
+    return "no control worker answers yet"
 
 
 def _dead_letter(store: Store, job_id: str) -> Failure | None:
