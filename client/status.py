@@ -112,8 +112,8 @@ def _silence(description: WorkflowExecutionDescription) -> str:
     failing = description.raw_description.pending_workflow_task.attempt
     if failing > FAILING_ATTEMPTS:
         return (
-            f"the workflow itself fails, attempt {failing}: its control worker may be of another version than "
-            "the one that began it; see the Web UI"
+            f"the workflow itself fails, attempt {failing}: its control worker may be of another version "
+            "than the one that began it; see the Web UI"
         )
     return "no control worker answers yet"
 

@@ -239,6 +239,16 @@ async def test_nobody_there_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch)
     assert (await desk.run("status", job)).content["status"] == "cancelled"
 
 
+async def test_a_workflow_that_fails_is_told_from_one_that_nobody_runs(desk: Desk) -> None:
+    async with desk.farm.running(desk.client):
+        handle = await desk.client.start_workflow(
+            "FrameWorkflow", {"no": "input"}, id=f"frame-{desk.folder.name}", task_queue=queues.CONTROL
+        )
+        status = await desk.until(handle.id, lambda s: "no control worker" not in s["note"])
+        assert "the workflow itself fails" in status["note"]
+        await handle.terminate()
+
+
 async def test_a_frame_of_an_engine_that_nobody_has_says_so(desk: Desk) -> None:
     async def planned(request: FrameRequest) -> FramePlan:
         plan = await desk.farm.planned(request)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from client.farm import clients_lock, farm_client, farm_file, farm_lock, running_farm
+from client.farm import clients_lock, farm, farm_client, farm_file, farm_lock, running_farm
 from client.leftovers import SERVER, end_leftover_server, leftover, write_pid
 from client.server import remembered_ports
 from settings import Settings
@@ -201,6 +201,32 @@ def test_a_farm_is_running_only_while_its_lock_is_held(tmp_path: Path) -> None:
     assert running_farm(tmp_path) is None
 
 
+async def test_a_farm_that_is_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    held = farm_lock(tmp_path).open("a")
+
+    def spawn(log_path: Path) -> subprocess.Popen[bytes]:
+        log_path.touch()
+        if started:  # the second one gets there
+            fcntl.flock(held, fcntl.LOCK_EX)
+            farm_file(tmp_path).write_text(json.dumps(RECORD))
+        code = "import os, time; time.sleep(600)" if started else "import os; os.kill(os.getpid(), 9)"
+        started.append(subprocess.Popen([sys.executable, "-c", code]))
+        return started[-1]
+
+    monkeypatch.setattr("client.farm._spawn", spawn)
+    try:
+        record = await asyncio.wait_for(farm(Settings(state_dir=tmp_path)), 60)
+        assert record._asdict() == RECORD and len(started) == 2
+    finally:
+        held.close()
+        for process in started:
+            process.kill()
+            process.wait()
+
+
 async def test_a_newcomer_waits_while_an_unused_farm_shuts_down(tmp_path: Path) -> None:
     entered = asyncio.Event()
 
@@ -220,8 +246,8 @@ async def test_a_newcomer_waits_while_an_unused_farm_shuts_down(tmp_path: Path) 
 async def test_many_clients_at_once(tmp_path: Path) -> None:
     settings = Settings(state_dir=tmp_path)
     async with farm_client(settings), farm_client(settings):
-        with clients_lock(tmp_path).open("a") as farm, pytest.raises(BlockingIOError):
-            fcntl.flock(farm, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with clients_lock(tmp_path).open("a") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_ports_are_remembered_unless_another_program_has_them(tmp_path: Path) -> None:
