@@ -439,6 +439,8 @@ class Publication(Message):
 
     attempt_id: str
     worker: str
+    fence: int = 0
+    """The fence of the lease under which it was finalized."""
     created_at: datetime
     counts: RunCounts
 

@@ -29,6 +29,8 @@ RULES: tuple[tuple[type[BaseException], ErrorCode], ...] = (
     (tracer.FilmInvalid, ErrorCode.STORAGE_UNAVAILABLE),
     (store.Nondeterministic, ErrorCode.NONDETERMINISTIC),
     (store.OutputConflict, ErrorCode.OUTPUT_CONFLICT),
+    (store.LeaseHeld, ErrorCode.LEASE_HELD),
+    (store.LeaseLost, ErrorCode.LEASE_LOST),
     (store.StoreDenied, ErrorCode.STORAGE_DENIED),
     (store.StoreFull, ErrorCode.STORAGE_FULL),
     (store.StoreUnavailable, ErrorCode.STORAGE_UNAVAILABLE),

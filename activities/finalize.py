@@ -30,12 +30,16 @@ from contracts import (
     Tile,
 )
 from store import NotFound, Store, films, layout
+from store.lease import acquire
 from store.publish import publish, put_verified
 from tracer.errors import FilmInvalid
 from tracer.film import CHANNELS, NONFINITE, decode_film, resolve
 from tracer.images import ExrWriter, display_pixels, verify_exr, write_png
 from workflows.tiling import tile_at, tile_count
 
+LEASE_SECONDS = 15.0
+"""How long a finalizer that died keeps others waiting at most. Longer than the heartbeat timeout, so that
+one that is only slow is not overtaken while Temporal still believes in it."""
 NONFINITE_SHARE = 1e-4
 """More non-finite samples than this share of the frame's make it a failure, not a picture."""
 
@@ -72,38 +76,54 @@ class FinalizeActivities:
         plan = FramePlan.model_validate_json(data)
         info = activity.info()
         attempt_id = f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}"
-        with tempfile.TemporaryDirectory(prefix="tessera-finalize-") as folder:
-            merged = MergedFrame(self._store, plan, task, Path(folder))
-            frame = PublishedFrame(
-                idempotency_key=task.request.idempotency_key,
-                job_id=task.job_id,
-                sample_key=plan.sample_key,
-                engine=plan.engine,
-                scene=task.request.scene,
-                scene_hash=plan.scene_hash,
-                request=task.request,
-                width=plan.width,
-                height=plan.height,
-                film_sha256=merged.film_sha256,
-                nonfinite_samples=merged.nonfinite,
-                images=tuple(
-                    self._upload(task.job_id, attempt_id, path) for path in (merged.exr, merged.png)
-                ),
-                films=tuple(merged.films),
-            )
-        publication = Publication(
-            attempt_id=attempt_id,
-            worker=self._worker,
-            created_at=datetime.now(UTC),
-            counts=task.counts,
-        )
-        return publish_manifest(self._store, Manifest(frame=frame, publication=publication))
+        with (
+            acquire(self._store, layout.lease(task.job_id), attempt_id, LEASE_SECONDS) as lease,
+            tempfile.TemporaryDirectory(prefix="tessera-finalize-") as folder,
+        ):
 
-    def _upload(self, job_id: str, attempt_id: str, path: Path) -> ImageRecord:
-        beat_step(f"storing {path.name}")
-        key = layout.image(job_id, attempt_id, path.name)
+            def progress(step: str) -> None:
+                beat_step(step)
+                lease.check()
+
+            merged = MergedFrame(self._store, plan, task, Path(folder), progress)
+            images = []
+            for path in (merged.exr, merged.png):
+                progress(f"storing {path.name}")
+                images.append(self._upload(layout.image(task.job_id, attempt_id, path.name), path))
+            publication = Publication(
+                attempt_id=attempt_id,
+                worker=self._worker,
+                fence=lease.fence,
+                created_at=datetime.now(UTC),
+                counts=task.counts,
+            )
+            frame = published_frame(plan, task, merged, tuple(images))
+            progress("publishing")
+            return publish_manifest(self._store, Manifest(frame=frame, publication=publication))
+
+    def _upload(self, key: str, path: Path) -> ImageRecord:
         sha256, size = put_verified(self._store, key, path)
         return ImageRecord(name=path.name, key=key, sha256=sha256, size=size)
+
+
+def published_frame(
+    plan: FramePlan, task: FinalizeTask, merged: MergedFrame, images: tuple[ImageRecord, ...]
+) -> PublishedFrame:
+    return PublishedFrame(
+        idempotency_key=task.request.idempotency_key,
+        job_id=task.job_id,
+        sample_key=plan.sample_key,
+        engine=plan.engine,
+        scene=task.request.scene,
+        scene_hash=plan.scene_hash,
+        request=task.request,
+        width=plan.width,
+        height=plan.height,
+        film_sha256=merged.film_sha256,
+        nonfinite_samples=merged.nonfinite,
+        images=images,
+        films=tuple(merged.films),
+    )
 
 
 def publish_manifest(store: Store, manifest: Manifest) -> FrameResult:
@@ -140,7 +160,7 @@ class MergedFrame:
         plan: FramePlan,
         task: FinalizeTask,
         folder: Path,
-        progress: Callable[[str], None] = beat_step,
+        progress: Callable[[str], None],
     ) -> None:
         self._store = store
         self._plan = plan

@@ -26,6 +26,9 @@ class Store(Protocol):
     raise StoreUnavailable, StoreFull (writes) and StoreDenied.
     """
 
+    def now(self) -> datetime:
+        """The store's own clock, by which BlobStat.modified is set."""
+
     def put_new(self, key: str, data: bytes | Path) -> BlobStat:
         """Create; AlreadyExists where the key is taken. Exactly one of many concurrent callers wins."""
 

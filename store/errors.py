@@ -39,3 +39,11 @@ class Nondeterministic(StoreError):
 
 class OutputConflict(StoreError):
     """A manifest that says something else is already published under this name. It stays."""
+
+
+class LeaseHeld(StoreError):
+    """Another attempt holds the lease. Passes when it is released or runs out."""
+
+
+class LeaseLost(StoreError):
+    """The lease ran out, or another attempt has taken it over: the work that it covers must stop."""

@@ -7,6 +7,7 @@
     films/<sample_key>/<tile_id>/<samples>.film   a checkpoint of a tile
     images/<job_id>/<attempt>/<name>              pictures, under the name of the attempt that made them
     manifests/<job_id>.json                       the record that makes a frame published
+    leases/<job_id>.json                          who finalizes the frame; never deleted
     dead-letters/<job_id>.json                    why a frame waits for an operator
     set-aside/<key>/<sha256>                      damaged blobs, kept for a person to look at
 
@@ -88,6 +89,10 @@ def manifest(job_id: str) -> str:
 def manifests() -> str:
     """The prefix of all manifests."""
     return "manifests/"
+
+
+def lease(job_id: str) -> str:
+    return f"leases/{_segment(job_id)}.json"
 
 
 def dead_letter(job_id: str) -> str:

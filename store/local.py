@@ -78,6 +78,9 @@ class LocalStore:
             kind, remedy = _FAULTS.get(error.errno or 0, (StoreDenied, "choose another folder"))
             raise kind(f"cannot use {self.root} as a store: {error}; {remedy}") from error
 
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
     def put_new(self, key: str, data: bytes | Path) -> BlobStat:
         path = self._path(key)
         # The source is opened outside: that it is missing is the caller's error, not the store's.
