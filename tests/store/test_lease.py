@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -134,7 +135,7 @@ def contend(root: str, log: str, name: int) -> None:
     """Takes the lease again and again and counts up a witness, which refuses a fence that is not newer:
     that is how a holder is caught that was stopped between its last check and its write."""
     store, chance = LocalStore(Path(root)), random.Random(name)
-    for turn in range(100_000):
+    for turn in itertools.count():
         try:
             lease = acquire(store, KEY, f"{os.getpid()}.{turn}", 1.0)
             for _ in range(chance.randrange(20)):
