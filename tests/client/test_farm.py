@@ -108,9 +108,16 @@ def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
         return
 
 
-def submit_words(embedded: Embedded) -> list[str]:
+def submit_words(embedded: Embedded, samples: int = 1) -> list[str]:
     (embedded.folder / "a.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
-    return ["submit", "a.obj", "--size", "16x16", "--spp", "1"]
+    return ["submit", "a.obj", "--size", "16x16", "--spp", str(samples)]
+
+
+def wait_for_percent(watcher: subprocess.Popen[str]) -> None:
+    """Until its first line of progress."""
+    assert watcher.stderr is not None
+    while "%" not in (line := watcher.stderr.readline()):
+        assert line, "it ended before it watched"
 
 
 @pytest.mark.system
@@ -143,14 +150,21 @@ def test_a_dev_farm_survives_its_server_and_is_succeeded(embedded: Embedded) -> 
 
 
 @pytest.mark.system
-def test_a_killed_supervisor_takes_its_server_along_and_the_next_command_works(embedded: Embedded) -> None:
+def test_a_killed_supervisor_takes_its_server_along_and_a_watcher_starts_another(embedded: Embedded) -> None:
     supervisor = embedded.start("dev")
-    address, server = embedded.record()["address"], embedded.server()
+    record, server = embedded.record(), embedded.server()
+    job = embedded.run(*submit_words(embedded, samples=1_000_000))[0].strip()
+    embedded.run("pause", job)  # so that there is something to watch for as long as it takes
+    watcher = embedded.start("watch", job)
+    wait_for_percent(watcher)
     supervisor.kill()
     supervisor.wait()
     poll(lambda: server not in embedded.processes(), "the server is gone")
-    assert json.loads(embedded.run("list", "--json")[0]) == {"frames": []}
-    assert json.loads((embedded.state / "ports.json").read_text())["port"] == int(address.rpartition(":")[2])
+    poll(lambda: embedded.record()["pid"] != supervisor.pid, "another farm is started")
+    assert (embedded.record()["address"], embedded.record()["while_used"]) == (record["address"], True)
+    embedded.run("cancel", job)
+    _, err = watcher.communicate(timeout=PATIENCE)
+    assert watcher.returncode == 4, err
     poll(lambda: not embedded.processes(), "a farm that nobody uses is gone")
 
 
@@ -164,9 +178,7 @@ def test_clients_that_start_at_the_same_time_share_one_farm(embedded: Embedded) 
     assert all("start `tessera dev`" in err for _, err in results)
 
     watcher = embedded.start("watch", results[0][0].strip())
-    assert watcher.stderr is not None
-    while "%" not in (line := watcher.stderr.readline()):
-        assert line, "it ended before it watched"
+    wait_for_percent(watcher)
     watcher.send_signal(signal.SIGINT)
     err = watcher.communicate(timeout=PATIENCE)[1]
     assert watcher.returncode in (0, 130), err  # the frame is small: it may be done by now
