@@ -375,10 +375,10 @@ class RunCounts(Message):
 
 
 class FinalizeTask(Message):
-    """The input of finalize_frame."""
+    """The input of finalize_frame. The plan is the workflow's own: the numbers of tiles mean its tiling."""
 
     job_id: str
-    sample_key: Sha256
+    plan: FramePlan
     request: FrameRequest
     counts: RunCounts
 
@@ -481,6 +481,7 @@ class FrameRun(Message):
     """Tiles that made no progress in isolation either, by number."""
     counts: RunCounts = RunCounts()
     paused: bool = False
+    discard: bool = False
     last_failure: Failure | None = None
 
 

@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import NoReturn
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -62,12 +63,14 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     from activities.scenes import SceneCache
     from activities.tiles import TileActivities
     from store import open_store
+    from store.blobs import prove_writable
     from tracer import engine
     from tracer.render import warm
 
     log.info("kernels ready", extra={"seconds": round(warm(), 2)})
     fingerprint = engine.fingerprint()
     store = open_store(settings.store_url)
+    prove_writable(store)
     scenes = SceneCache(store, settings.cached_scenes)
     tiles = TileActivities(store, scenes, settings.checkpoint_seconds, name)
 
@@ -212,5 +215,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def run() -> NoReturn:
+    """The program. It leaves the interpreter's own end out: there a thread of Temporal's core can wait for
+    ever for Python (temporalio/sdk-python issue 300), and a worker that has drained has to be gone."""
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -21,7 +21,6 @@ from contracts import (
     FilmRecord,
     FinalizeOutcome,
     FinalizeTask,
-    FramePlan,
     FrameResult,
     ImageRecord,
     Manifest,
@@ -40,6 +39,9 @@ from workflows.tiling import tile_at, tile_count
 LEASE_SECONDS = 15.0
 """How long a finalizer that died keeps others waiting at most. Longer than the heartbeat timeout, so that
 one that is only slow is not overtaken while Temporal still believes in it."""
+PREVIEW_EDGE = 4096
+"""The preview of a larger picture shows every second pixel, or every third: it is for looking at, and is
+held in memory whole."""
 NONFINITE_SHARE = 1e-4
 """More non-finite samples than this share of the frame's make it a failure, not a picture."""
 
@@ -72,8 +74,6 @@ class FinalizeActivities:
                 raise CancelledError("stopped before anything was published") from None
 
     def _finalize(self, task: FinalizeTask) -> FrameResult:
-        data, _ = self._store.get(layout.plan(task.sample_key))
-        plan = FramePlan.model_validate_json(data)
         info = activity.info()
         attempt_id = f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}"
         with (
@@ -85,11 +85,13 @@ class FinalizeActivities:
                 beat_step(step)
                 lease.check()
 
-            merged = MergedFrame(self._store, plan, task, Path(folder), progress)
+            merged = MergedFrame(self._store, task, Path(folder), progress)
             images = []
             for path in (merged.exr, merged.png):
                 progress(f"storing {path.name}")
-                images.append(self._upload(layout.image(task.job_id, attempt_id, path.name), path))
+                key = layout.image(task.job_id, attempt_id, path.name)
+                sha256, size = put_verified(self._store, key, path, progress)
+                images.append(ImageRecord(name=path.name, key=key, sha256=sha256, size=size))
             publication = Publication(
                 attempt_id=attempt_id,
                 worker=self._worker,
@@ -97,18 +99,15 @@ class FinalizeActivities:
                 created_at=datetime.now(UTC),
                 counts=task.counts,
             )
-            frame = published_frame(plan, task, merged, tuple(images))
+            frame = published_frame(task, merged, tuple(images))
             progress("publishing")
             return publish_manifest(self._store, Manifest(frame=frame, publication=publication))
 
-    def _upload(self, key: str, path: Path) -> ImageRecord:
-        sha256, size = put_verified(self._store, key, path)
-        return ImageRecord(name=path.name, key=key, sha256=sha256, size=size)
-
 
 def published_frame(
-    plan: FramePlan, task: FinalizeTask, merged: MergedFrame, images: tuple[ImageRecord, ...]
+    task: FinalizeTask, merged: MergedFrame, images: tuple[ImageRecord, ...]
 ) -> PublishedFrame:
+    plan = task.plan
     return PublishedFrame(
         idempotency_key=task.request.idempotency_key,
         job_id=task.job_id,
@@ -157,11 +156,11 @@ class MergedFrame:
     def __init__(
         self,
         store: Store,
-        plan: FramePlan,
         task: FinalizeTask,
         folder: Path,
         progress: Callable[[str], None],
     ) -> None:
+        plan = task.plan
         self._store = store
         self._plan = plan
         self._samples = task.request.samples_per_pixel
@@ -170,7 +169,9 @@ class MergedFrame:
         self.nonfinite = 0
         self.exr, self.png = folder / "frame.exr", folder / "preview.png"
         transparent = task.request.settings.hide_environment
-        preview = np.zeros((plan.height, plan.width, 4 if transparent else 3), dtype=np.uint8)
+        step = -(-max(plan.width, plan.height) // PREVIEW_EDGE)
+        rows, columns = -(-plan.height // step), -(-plan.width // step)
+        preview = np.zeros((rows, columns, 4 if transparent else 3), dtype=np.uint8)
         digest = hashlib.sha256()
         attributes = {
             "tessera.job_id": task.job_id,
@@ -184,12 +185,13 @@ class MergedFrame:
                 digest.update(band.data)
                 channels = resolve(band, self._samples)
                 exr.write_rows(channels)
-                rgb = np.stack([channels[c] for c in "RGB"], axis=-1)
-                alpha = channels["A"] if transparent else None
-                preview[row : row + band.shape[0]] = display_pixels(rgb, alpha)
+                shown = slice(-row % step, None, step)
+                rgb = np.stack([channels[c][shown, ::step] for c in "RGB"], axis=-1)
+                alpha = channels["A"][shown, ::step] if transparent else None
+                preview[-(-row // step) :][: len(rgb)] = display_pixels(rgb, alpha)
         self.film_sha256 = digest.hexdigest()
         self._check_nonfinite()
-        verify_exr(self.exr, plan.width, plan.height)
+        verify_exr(self.exr, plan.width, plan.height, progress)
         write_png(self.png, preview)
 
     def _bands(self) -> Iterator[tuple[int, NDArray[np.float64]]]:

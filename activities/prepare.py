@@ -16,7 +16,7 @@ from tracer.build import PreparedScene
 from tracer.film import new_film
 from tracer.render import render_samples
 from tracer.scene import PixelRect
-from workflows.tiling import choose_tile_size
+from workflows.tiling import choose_tile_size, smallest_tile_size
 
 PROBES = 4
 """The frame's cost is measured on PROBES x PROBES small squares spread evenly over the picture."""
@@ -50,6 +50,8 @@ class PrepareActivities:
 
     def _make(self, sample_key: str, request: FrameRequest) -> FramePlan:
         scene = self._scenes.get(sample_key, request, beat_step)
+        if request.tile_size is not None:
+            check_tile_size(scene.width, scene.height, request.tile_size)
         seconds = seconds_per_sample(scene)
         frame_seconds = seconds * request.samples_per_pixel
         plan = FramePlan(
@@ -75,6 +77,15 @@ class PrepareActivities:
                 ) from None
             return stored
         return plan
+
+
+def check_tile_size(width: int, height: int, edge: int) -> None:
+    smallest = smallest_tile_size(width, height)
+    if edge < smallest:
+        raise Refused(
+            ErrorCode.SETTINGS_INVALID,
+            f"--tile {edge} cuts {width}x{height} pixels into too many tiles; use {smallest} or more",
+        )
 
 
 def seconds_per_sample(scene: PreparedScene) -> float:

@@ -35,8 +35,8 @@ class RecordActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def discard_frame(self, plan: FramePlan) -> None:
-        """Removes the films of the frame's sample sequence, and its plan, but for what published frames
-        are made of: frames of fewer or more samples share the sequence."""
+        """Removes the films of the frame's sample sequence but for what published frames are made of. The
+        plan stays: frames of fewer or more samples share it, and may be running."""
         with coded_errors(self._worker):
             try:
                 keep = self._published_samples(plan.sample_key)
@@ -44,8 +44,6 @@ class RecordActivities:
                     beat_step("discarding")
                     if layout.film_samples(blob.key) not in keep:
                         self._store.delete(blob.key)
-                if not keep:
-                    self._store.delete(layout.plan(plan.sample_key))
             except Stop:
                 raise CancelledError("stopped while discarding") from None
 

@@ -15,7 +15,7 @@ from activities.attempt import Cancelled, Stop, WorkerLeaving, beat, beat_step
 from activities.errors import Refused, coded_errors
 from activities.scenes import SceneCache
 from contracts import ErrorCode, FramePlan, Tile, TileOutcome, TileResult, TileTask
-from store import Store, StoreFull, StoreUnavailable, layout
+from store import NotFound, Store, StoreFull, StoreUnavailable, layout
 from store.films import newest_film, put_film
 from tracer.build import PreparedScene
 from tracer.film import decode_film, encode_film, new_film
@@ -24,6 +24,9 @@ from tracer.scene import PixelRect
 
 SLICE_SECONDS = 0.2
 """Aim of one kernel call. A stop, a pause or a shutdown waits for the running slice, and no more."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+BEAT_SECONDS = 0.5
 
 log = logging.getLogger("tessera.tiles")
 
@@ -70,7 +73,12 @@ class TileActivities:
             return film.samples
 
     def _scene(self, task: TileTask) -> PreparedScene:
-        data, _ = self._store.get(layout.plan(task.sample_key))
+        try:
+            data, _ = self._store.get(layout.plan(task.sample_key))
+        except NotFound as error:
+            # Terminal: only prepare writes plans, so no retry of a tile brings it back.
+            message = "the frame's plan is gone from the store; submit again"
+            raise Refused(ErrorCode.ASSET_MISSING, message) from error
         plan = FramePlan.model_validate_json(data)
         scene = self._scenes.get(task.sample_key, plan.request, beat_step)
         if scene.hash != plan.scene_hash:
@@ -183,7 +191,24 @@ def render_to(
             saved_at = ended
             _checkpoint(stored, film, done)
     if done > stored.samples:
-        stored.save(film, done)
+        _store_last(stored, film, report)
+
+
+def _store_last(stored: StoredFilm, film: Film, report: Callable[[int], None]) -> None:
+    """Stores the finished film, however long the store is away or full: rendering it anew would cost more,
+    and every try beats, so that nobody takes the attempt for dead. A stop gives the film up."""
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            stored.save(film, stored.target)
+            return
+        except (StoreUnavailable, StoreFull) as error:
+            log.warning("finished film not stored, trying again", extra={"error": str(error)})
+            until = time.monotonic() + pause
+            while time.monotonic() < until:
+                report(stored.target)
+                time.sleep(min(BEAT_SECONDS, pause))
+            pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _checkpoint(stored: StoredFilm, film: Film, done: int) -> None:

@@ -47,7 +47,7 @@ def remembered_ports(state: Path) -> tuple[int, int]:
         ports = int(remembered["port"]), int(remembered["ui_port"])
         if not any(listens(port) for port in ports):
             return ports
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError):
         pass  # none, or a file that a crash cut off
     ports = _free_ports()
     path.write_text(json.dumps({"port": ports[0], "ui_port": ports[1]}))

@@ -135,8 +135,10 @@ async def _closed(
     updates: dict[str, Any] = {"status": ended, "note": None}
     if description.close_time is not None:
         updates["updated_at"] = description.close_time
+    manifest = published(store, description.id)
+    if manifest is not None and ended is not FrameStatus.COMPLETED:
+        return status_of(manifest)  # the cancel came after the commit: the picture is there
     if ended is FrameStatus.COMPLETED:
-        manifest = published(store, description.id)
         if manifest is not None:
             # The workflow's answer where there is one: it also has what was lost and tried again.
             return status.model_copy(update=updates) if status.result else status_of(manifest)
@@ -186,7 +188,7 @@ async def _running(
             }
         ),
         "error": newest_failure(activities) or status.error,
-        "note": status.note or await _nobody_note(client, status, at_work),
+        "note": await _nobody_note(client, status, at_work),
     }
     return status.model_copy(update=updates)
 
@@ -218,7 +220,9 @@ async def _nobody_note(client: Client, status: JobStatus, at_work: int) -> str |
                 f"no worker of engine {status.engine} is polling: start one, or cancel and submit again to "
                 "render with the present engine (films of the old one are not used then)"
             )
-    return None
+        if status.note and not await _has_workers(client, queues.isolated(status.engine)):
+            return f"{status.note}; no isolated worker is polling: start one"
+    return status.note
 
 
 async def _has_workers(client: Client, queue: str) -> bool:

@@ -43,12 +43,19 @@ __all__ = [
 
 
 def open_store(url: str) -> Store:
-    """The store at a folder's path or a file:// URL. Raises StoreDenied where it cannot be used."""
+    """The store at a folder's path, a file:// URL or s3://bucket/prefix.
+
+    Raises StoreDenied where it cannot be used; an S3 server first has to prove that it honours conditions.
+    """
     if "://" not in url:
         return LocalStore(Path(url).expanduser())
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
         return LocalStore(Path(unquote(parts.path)))
-    if parts.scheme == "s3":
-        raise StoreDenied(f"{url}: s3:// comes with the S3 back end; use a folder")
-    raise StoreDenied(f"{url}: a store is a folder's path or a file:// URL")
+    if parts.scheme == "s3" and parts.netloc:
+        from store.s3 import S3Store, prove  # boto3 takes a while to load
+
+        store = S3Store(parts.netloc, parts.path)
+        prove(store)
+        return store
+    raise StoreDenied(f"{url}: a store is a folder's path, a file:// URL or s3://bucket/prefix")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -10,6 +12,13 @@ from typing import BinaryIO
 from store import layout
 from store.base import Store
 from store.errors import AlreadyExists, BlobCorrupt
+
+Progress = Callable[[str], None]
+"""Called often by long work; may raise to stop it."""
+
+
+def silent(step: str) -> None:
+    return
 
 
 def put_blob(store: Store, data: bytes | Path) -> str:
@@ -45,23 +54,32 @@ def get_blob(store: Store, sha256: str) -> bytes:
     return data
 
 
-def digest(data: bytes | Path) -> tuple[str, int]:
+def digest(data: bytes | Path, progress: Progress = silent) -> tuple[str, int]:
     """(sha256 in hex, size in bytes) of bytes or of a file, which is read in pieces."""
     if isinstance(data, Path):
         with open(data, "rb") as file:
-            return _stream_digest(file)
-    return _stream_digest(BytesIO(data))
+            return _stream_digest(file, progress)
+    return _stream_digest(BytesIO(data), progress)
 
 
-def stored_digest(store: Store, key: str) -> tuple[str, int]:
+def stored_digest(store: Store, key: str, progress: Progress = silent) -> tuple[str, int]:
     """(sha256, size) of what the store gives back under the key. Raises NotFound."""
     with store.open(key) as stream:
-        return _stream_digest(stream)
+        return _stream_digest(stream, progress)
 
 
-def _stream_digest(stream: BinaryIO) -> tuple[str, int]:
+def _stream_digest(stream: BinaryIO, progress: Progress) -> tuple[str, int]:
     sha256, size = hashlib.sha256(), 0
     while piece := stream.read(1 << 20):
+        progress("hashing")
         sha256.update(piece)
         size += len(piece)
     return sha256.hexdigest(), size
+
+
+def prove_writable(store: Store) -> None:
+    """Writes a scratch blob and removes it: a worker that cannot write must not take work, for its refusal
+    would end other people's frames. Raises the store's errors."""
+    key = f"probes/{uuid.uuid4().hex}"
+    store.put_new(key, b"")
+    store.delete(key)

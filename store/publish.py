@@ -12,22 +12,22 @@ from pathlib import Path
 
 from store import layout
 from store.base import Store
-from store.blobs import digest, stored_digest
+from store.blobs import Progress, digest, silent, stored_digest
 from store.errors import AlreadyExists, BlobCorrupt, NotFound, OutputConflict, StoreUnavailable
 
 PUBLISH_TRIES = 3
 
 
-def put_verified(store: Store, key: str, data: bytes | Path) -> tuple[str, int]:
+def put_verified(store: Store, key: str, data: bytes | Path, progress: Progress = silent) -> tuple[str, int]:
     """Stores data under a key that is this attempt's own, reads it back, and returns (sha256, size).
 
     Raises BlobCorrupt where the store gives back something else: nothing may refer to the key then.
     """
-    expected = digest(data)
+    expected = digest(data, progress)
     # Taken: by an earlier call of this attempt whose reply was lost. It is checked all the same.
     with suppress(AlreadyExists):
         store.put_new(key, data)
-    stored = stored_digest(store, key)
+    stored = stored_digest(store, key, progress)
     if stored != expected:
         raise BlobCorrupt(
             f"{key} reads back as {stored[1]} bytes, sha256 {stored[0][:16]}, and was written as "

@@ -12,7 +12,7 @@ import os
 import struct
 import uuid
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import cache
@@ -181,8 +181,12 @@ def read_exr(path: Path, names: Collection[str] | None = None) -> tuple[dict[str
     return reader.rows(0, reader.height, names), reader.attributes
 
 
-def verify_exr(path: Path, width: int, height: int) -> None:
+def verify_exr(
+    path: Path, width: int, height: int, progress: Callable[[str], None] = lambda step: None
+) -> None:
     """Decodes all of it; ImageInvalid where it is damaged, of another size, or not finite everywhere.
+
+    progress is called for every band.
 
     Compressed blocks carry a checksum, blocks that did not shrink carry none: a flipped bit there is
     seen only by the hash that the manifest holds.
@@ -191,6 +195,7 @@ def verify_exr(path: Path, width: int, height: int) -> None:
     if (reader.width, reader.height) != (width, height):
         raise ImageInvalid(f"{path}: {reader.width}x{reader.height} pixels, not {width}x{height}")
     for number, band in enumerate(reader.bands()):
+        progress("verifying the picture")
         for name, values in band.items():
             if not np.isfinite(values).all():
                 raise ImageInvalid(

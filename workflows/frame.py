@@ -16,11 +16,13 @@ from workflows import attributes, policies, queues
 from workflows.details import describe
 from workflows.failures import to_failure, to_workflow_error
 from workflows.state import FrameState, Phase
-from workflows.window import TileWindow
+from workflows.tiling import tile_at
+from workflows.window import TileWindow, is_being_cancelled
 
 with workflow.unsafe.imports_passed_through():
     from contracts import (
         DeadLetter,
+        ErrorCode,
         Failure,
         FinalizeOutcome,
         FinalizeTask,
@@ -41,9 +43,9 @@ class FrameWorkflow:
     def __init__(self, run: FrameRun) -> None:
         self._state = FrameState.begin(run, workflow.now())
         self._window: TileWindow | None = None
-        self._discard = False
         self._retry_asked = False
         self._letter: DeadLetter | None = None
+        self._missing: tuple[int, ...] = ()
         self._announced: tuple[FrameStatus, int] | None = None
 
     @workflow.run
@@ -52,6 +54,7 @@ class FrameWorkflow:
             plan = self._state.plan or await self._prepare()
             self._window = TileWindow(self._state, plan)
             while True:
+                raise_if_cancelled()
                 await self._render(self._window)
                 if self._state.dead:
                     await self._park(tuple(self._state.dead.values()))
@@ -88,16 +91,29 @@ class FrameWorkflow:
         self._enter(Phase.FINALIZING)
         task = FinalizeTask(
             job_id=workflow.info().workflow_id,
-            sample_key=plan.sample_key,
+            plan=plan,
             request=self._state.request,
             counts=self._state.counts,
         )
         outcome = await self._step("finalize_frame", task, FinalizeOutcome, queues.finalize(plan.engine))
-        self._state.lose(plan, outcome.missing)
         if outcome.result is not None:
             self._state.result = outcome.result
             self._enter(Phase.COMPLETED)
-        return outcome.result
+            return outcome.result
+        self._state.lose(plan, outcome.missing)
+        if outcome.missing == self._missing:
+            await self._park((self._vanishing(plan, outcome.missing),))
+        self._missing = outcome.missing
+        return None
+
+    def _vanishing(self, plan: FramePlan, missing: tuple[int, ...]) -> Failure:
+        """The films that were rendered anew are gone again: rendering them for ever would not help."""
+        return Failure(
+            code=ErrorCode.STORAGE_UNAVAILABLE,
+            message=f"the films of {len(missing)} tiles are rendered and vanish from the store again and "
+            f"again, first {tile_at(plan, missing[0]).tile_id}; find out what removes them",
+            at=workflow.now(),
+        )
 
     async def _step(self, name: str, arg: Message, result_type: type[Result], queue: str) -> Result:
         """One exclusive step. A terminal error is raised; any other that outlasts its retries parks
@@ -109,6 +125,7 @@ class FrameWorkflow:
                 failure = to_failure(error)
                 if is_cancelled_exception(error) or failure.code.is_terminal:
                     raise
+                raise_if_cancelled()
                 await self._park((failure,))
 
     async def _activity(self, name: str, arg: Message, result_type: type[Result], queue: str) -> Result:
@@ -138,6 +155,7 @@ class FrameWorkflow:
         )
         self._enter(Phase.PARKED)
         await self._record("record_dead_letter", self._letter)
+        raise_if_cancelled()
         await workflow.wait_condition(lambda: self._retry_asked)
         self._state.dead.clear()
         self._state.standing.clear()
@@ -172,7 +190,7 @@ class FrameWorkflow:
             await self._window.stop()
         self._enter(Phase.CANCELLED)
         await self._remove_letter()
-        if self._discard and self._state.plan is not None:
+        if self._state.discard and self._state.plan is not None:
             await self._record("discard_frame", self._state.plan)
 
     def _enter(self, phase: Phase) -> None:
@@ -220,4 +238,10 @@ class FrameWorkflow:
 
     @workflow.signal(description="When cancelled, also remove the films made so far")
     def discard_on_cancel(self) -> None:
-        self._discard = True
+        self._state.discard = True
+
+
+def raise_if_cancelled() -> None:
+    """Ends the run where a cancel was swallowed: see is_being_cancelled."""
+    if is_being_cancelled():
+        raise asyncio.CancelledError

@@ -34,6 +34,14 @@ WINDOW = 32
 slots. Far more would slow the server down (2,000 pending activities hang a workflow, and throughput on
 SQLite is best at 16 to 32) and make a pause slow."""
 
+DEAD_LIMIT = 100
+"""So many dead tiles are no longer the tiles' fault: the frame parks at once instead of wearing out the
+rest. It also bounds what a run hands to the next one, which has to stay below 2 MB."""
+
+STORAGE_PAUSE = timedelta(seconds=30)
+"""Between the rounds of a tile that the store fails. Such a tile is never isolated or given up: the
+fault is not its own, and all others have it too."""
+
 TERMINAL_TYPES = [*sorted(TERMINAL_CODES), "PayloadsTooLarge"]
 """Error types that no retry can mend. PayloadsTooLarge is the SDK's own, and retries unless named."""
 

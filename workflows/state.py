@@ -53,6 +53,8 @@ class FrameState:
     dead: dict[int, Failure] = field(default_factory=dict)
     counts: RunCounts = field(default_factory=RunCounts)
     paused: bool = False
+    discard: bool = False
+    """When cancelled, the films go too."""
     last_failure: Failure | None = None
     phase: Phase = Phase.PREPARING
     result: FrameResult | None = None
@@ -70,6 +72,7 @@ class FrameState:
             dead=dict(run.dead),
             counts=run.counts,
             paused=run.paused,
+            discard=run.discard,
             last_failure=run.last_failure,
         )
 
@@ -85,6 +88,7 @@ class FrameState:
             dead=self.dead,
             counts=self.counts,
             paused=self.paused,
+            discard=self.discard,
             last_failure=self.last_failure,
         )
 
@@ -123,10 +127,10 @@ class FrameState:
                 return FrameStatus.CANCELLED
             case Phase.PARKED:
                 return FrameStatus.DEAD_LETTERED
+            case Phase.FINALIZING:  # a pause keeps tiles from rendering; there are none any more
+                return FrameStatus.FINALIZING
             case _ if self.paused:
                 return FrameStatus.PAUSED
-            case Phase.FINALIZING:
-                return FrameStatus.FINALIZING
             case Phase.PREPARING:
                 return FrameStatus.QUEUED
             case Phase.RENDERING:
@@ -159,4 +163,5 @@ class FrameState:
             updated_at=self.updated_at,
             engine=plan.engine if plan else None,
             warnings=plan.warnings if plan else (),
+            note=f"{len(self.isolated)} tiles failed a whole round and run alone" if self.isolated else None,
         )

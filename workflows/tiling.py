@@ -42,6 +42,12 @@ def tile_count(plan: FramePlan) -> int:
     return _tile_count(plan.width, plan.height, plan.tile_size)
 
 
+def smallest_tile_size(width: int, height: int) -> int:
+    """The smallest edge that makes at most MAX_TILES tiles; MAX_EDGE for pictures too large for that."""
+    fitting = (edge for edge in range(1, MAX_EDGE) if _tile_count(width, height, edge) <= MAX_TILES)
+    return next(fitting, MAX_EDGE)
+
+
 def group_size(plan: FramePlan, samples: int) -> int:
     """How many tiles one render_tile activity takes."""
     seconds = plan.seconds_per_sample * samples / tile_count(plan)

@@ -12,7 +12,7 @@ from collections import Counter, deque
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, RetryState, is_cancelled_exception
 
 from workflows import policies, queues
 from workflows.failures import to_failure
@@ -59,7 +59,7 @@ class TileWindow:
         while self._may_start():
             group = self._next_group()
             self._active[group] = asyncio.create_task(self._render(group))
-        if not self._waiting and not self._active:
+        if not self._active and (not self._waiting or self._too_many_dead()):
             return False
         await workflow.wait_condition(lambda: self._may_start() or self._any_ended() or self.drained)
         for group in [g for g, task in self._active.items() if task.done()]:
@@ -81,13 +81,18 @@ class TileWindow:
         """Interrupts, and waits until every tile has stopped."""
         self.interrupt()
         await asyncio.gather(*self._active.values(), return_exceptions=True)
+        self._active.clear()
 
     def _is_open(self, number: int) -> bool:
         return number not in self._state.rendered and number not in self._state.dead
 
     def _may_start(self) -> bool:
         room = len(self._active) < policies.WINDOW
-        return bool(self._waiting) and room and not self._state.paused and not _history_is_long()
+        held = self._state.paused or _history_is_long() or self._too_many_dead()
+        return bool(self._waiting) and room and not held
+
+    def _too_many_dead(self) -> bool:
+        return len(self._state.dead) >= policies.DEAD_LIMIT
 
     def _any_ended(self) -> bool:
         return any(task.done() for task in self._active.values())
@@ -105,7 +110,7 @@ class TileWindow:
 
     async def _render(self, group: Group) -> None:
         """A group until it is rendered, or a single tile is dead, or until the frame pauses or drains."""
-        while group and not self._state.paused and not _history_is_long():
+        while group and not self._state.paused and not _history_is_long() and not is_being_cancelled():
             task = TileTask(
                 job_id=workflow.info().workflow_id,
                 sample_key=self._plan.sample_key,
@@ -118,12 +123,14 @@ class TileWindow:
                 if not is_cancelled_exception(error):
                     raise
                 return  # stopped before it began
+            except asyncio.CancelledError:
+                return  # stopped between two rounds
             if outcome is not TileOutcome.YIELDED:
                 return
             group = tuple(number for number in group if self._is_open(number))
 
     async def _round(self, group: Group, task: TileTask) -> TileOutcome | None:
-        """One bounded round of attempts, and what follows from it. None: it failed and was judged."""
+        """One bounded round of attempts, and what follows from it. None: it failed, and that is settled."""
         alone = group[0] in self._state.isolated
         try:
             result = await self._attempts(group, task, alone)
@@ -132,12 +139,10 @@ class TileWindow:
             if is_cancelled_exception(error) or failure.code.is_terminal:
                 raise
             self._state.last_failure = failure
-            attempts = _round_policy(alone).maximum_attempts
+            used_up = error.retry_state == RetryState.MAXIMUM_ATTEMPTS_REACHED
+            attempts = _round_policy(alone).maximum_attempts if used_up else failure.attempt
             self._state.count(attempts=attempts, attempts_lost=attempts)
-            if len(group) > 1:
-                self._single.update(group)
-            else:
-                await self._judge(group[0], task, failure, alone)
+            await self._settle(group, task, failure, alone)
             return None
         finished = group[: result.finished]
         self._state.rendered.update(finished)
@@ -172,6 +177,17 @@ class TileWindow:
         )
         return result
 
+    async def _settle(self, group: Group, task: TileTask, failure: Failure, alone: bool) -> None:
+        """What follows from a round that failed."""
+        if is_being_cancelled():  # the round ended because of that, and says nothing of the tile
+            return
+        if failure.code in (ErrorCode.STORAGE_UNAVAILABLE, ErrorCode.STORAGE_FULL):
+            await asyncio.sleep(policies.STORAGE_PAUSE.total_seconds())
+        elif len(group) > 1:
+            self._single.update(group)
+        else:
+            await self._judge(group[0], task, failure, alone)
+
     async def _judge(self, number: int, task: TileTask, failure: Failure, alone: bool) -> None:
         """A tile's round failed. The store says how far the tile is, and that decides."""
         state = self._state
@@ -197,13 +213,20 @@ class TileWindow:
                 update={
                     "code": ErrorCode.TILE_POISONOUS,
                     "message": f"no progress in a full round nor in isolation, stands at {newest} of "
-                    f"{task.samples} samples; last: {failure.code}: {failure.message}",
+                    f"{task.samples} samples; last: {failure.code}: {failure.message[:200]}",
                 }
             )
 
 
 def _round_policy(alone: bool) -> RetryPolicy:
     return policies.ISOLATED_RETRY if alone else policies.TILE_RETRY
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody has cancelled the task that runs. An activity that completes all the same swallows
+    the CancelledError, so that no exception tells of it."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _history_is_long() -> bool:

@@ -78,7 +78,7 @@ def test_discarding_removes_what_the_frame_made_and_nothing_else(tmp_path: Path)
     store = with_films(tmp_path)
     ActivityEnvironment().run(RecordActivities(store, "w").discard_frame, plan())
     assert films(store) == []
-    assert store.stat(layout.plan(plan().sample_key)) is None
+    assert store.stat(layout.plan(plan().sample_key)) is not None  # others may be rendering by it
     assert store.stat(layout.film(OTHER, TILE, 4)) is not None
 
 

@@ -168,8 +168,20 @@ def test_a_store_that_is_away_for_a_while_costs_no_work(
     assert stored_counts(store) == [49, 50]
 
 
-def test_the_last_film_has_to_arrive(tmp_path: Path, rendered: list[tuple[int, int]]) -> None:
+def test_a_finished_film_waits_for_the_store_and_beats(
+    tmp_path: Path, rendered: list[tuple[int, int]]
+) -> None:
     store = AwayStore(tmp_path / "store")
-    store.away = 1000
-    with pytest.raises(StoreUnavailable):
-        render_to(film_of(store, 10), NO_SCENE, 0.0, no_report)
+    store.away = 4
+    beats: list[int] = []
+    render_to(film_of(store, 10), NO_SCENE, 100.0, beats.append)
+    assert stored_counts(store) == [10]
+    assert sum(count for _, count in rendered) == 10  # nothing was rendered again
+    assert beats.count(10) >= 3
+
+
+def test_a_stop_ends_the_wait_for_the_store(tmp_path: Path, rendered: list[tuple[int, int]]) -> None:
+    store = AwayStore(tmp_path / "store")
+    store.away = 1_000_000
+    with pytest.raises(Cancelled):
+        render_to(film_of(store, 10), NO_SCENE, 100.0, stop_at(10, Cancelled))

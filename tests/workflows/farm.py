@@ -180,6 +180,17 @@ async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
         yield env
 
 
+@asynccontextmanager
+async def real_server() -> AsyncIterator[Client]:
+    """The dev server, where the time-skipping one differs from what farms run on."""
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=binary("temporal"),
+        data_converter=pydantic_data_converter,
+        search_attributes=list(attributes.ALL),
+    ) as env:
+        yield env.client
+
+
 async def add_search_attributes(client: Client) -> None:
     await client.operator_service.add_search_attributes(
         AddSearchAttributesRequest(
@@ -199,6 +210,16 @@ async def wait_for(
             return status
         await asyncio.sleep(0.05)
     raise AssertionError(f"{what}: still {status}")
+
+
+async def wait_for_event(handle: WorkflowHandle[FrameWorkflow, FrameResult], attributes: str) -> None:
+    """Polls the history until it has an event with these attributes."""
+    for _ in range(600):
+        history = await handle.fetch_history()
+        if any(event.HasField(attributes) for event in history.events):  # type: ignore[arg-type]
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"no event with {attributes}")
 
 
 def is_status(wanted: FrameStatus) -> Callable[[JobStatus], bool]:

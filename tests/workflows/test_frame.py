@@ -23,7 +23,16 @@ from contracts import (
     TileResult,
     TileTask,
 )
-from tests.workflows.farm import RESULT, Farm, is_status, request, time_skipping, wait_for
+from tests.workflows.farm import (
+    RESULT,
+    Farm,
+    is_status,
+    real_server,
+    request,
+    time_skipping,
+    wait_for,
+    wait_for_event,
+)
 from workflows import policies
 from workflows.frame import FrameWorkflow
 
@@ -322,3 +331,98 @@ async def test_cancelling_a_parked_frame_removes_its_dead_letter(
         with pytest.raises(WorkflowFailureError):
             await handle.result()
     assert farm.letters == []
+
+
+async def test_a_tile_that_the_store_fails_is_never_given_up(
+    env: WorkflowEnvironment, client: Client
+) -> None:
+    farm = Farm(tiles=1)
+
+    async def render(task: TileTask, kind: str) -> TileResult:
+        assert kind == "tiles"
+        if farm.attempts["tile"] <= 5 * 4:
+            raise ApplicationError("no space", type=ErrorCode.STORAGE_FULL)
+        return await farm.rendered(task, kind)
+
+    farm.render = render
+    async with farm.running(client):
+        handle = await farm.start(client, request())
+        assert await handle.result() == RESULT
+        status = await handle.query(FrameWorkflow.status)
+    assert farm.letters == []
+    assert status.attempts.lost == 20
+
+
+async def test_a_cancel_that_an_activity_swallows_still_ends_the_frame(client: Client) -> None:
+    """An activity that does not notice the cancel completes all the same, and no exception tells of it."""
+    farm, gate = Farm(tiles=1), asyncio.Event()
+
+    async def prepare(asked: FrameRequest) -> FramePlan:
+        await gate.wait()
+        return await farm.planned(asked)
+
+    farm.prepare = prepare
+    async with farm.running(client):
+        handle = await farm.start(client, request())
+        await wait_for(handle, lambda status: farm.attempts["prepare"] == 1, "preparing")
+        await handle.cancel()
+        await wait_for_event(handle, "activity_task_cancel_requested_event_attributes")
+        gate.set()
+        with pytest.raises(WorkflowFailureError) as caught:
+            await handle.result()
+    assert isinstance(caught.value.cause, CancelledError)
+    assert farm.attempts["tile"] == 0
+
+
+async def test_an_attempt_that_fails_while_the_frame_pauses_is_not_held_against_its_tile() -> None:
+    farm, gate = Farm(tiles=1), asyncio.Event()
+
+    async def render(task: TileTask, kind: str) -> TileResult:
+        assert kind == "tiles"
+        if farm.attempts["tile"] > 1:
+            return await farm.rendered(task, kind)
+        await gate.wait()
+        raise ApplicationError("died of the pause", type=ErrorCode.WORKER_LOST)
+
+    farm.render = render
+    async with real_server() as client, farm.running(client):
+        handle = await farm.start(client, request())
+        await wait_for(handle, lambda status: farm.attempts["tile"] == 1, "the tile runs")
+        await handle.signal(FrameWorkflow.pause)
+        await wait_for_event(handle, "activity_task_cancel_requested_event_attributes")
+        gate.set()
+        await wait_for(handle, lambda s: s.status is FrameStatus.PAUSED and s.tiles.running == 0, "paused")
+        await handle.signal(FrameWorkflow.resume)
+        assert await handle.result() == RESULT
+        status = await handle.query(FrameWorkflow.status)
+    assert (status.attempts.total, status.attempts.lost) == (2, 1)
+
+
+async def test_so_many_dead_tiles_are_the_farms_fault(env: WorkflowEnvironment, client: Client) -> None:
+    farm = Farm(tiles=policies.DEAD_LIMIT + 2 * policies.WINDOW)
+
+    async def render(task: TileTask, kind: str) -> TileResult:
+        raise ApplicationError("x" * 5000, type=ErrorCode.RENDERER_CRASHED)
+
+    farm.render = render
+    async with farm.running(client):
+        handle = await farm.start(client, request())
+        await env.sleep(100_000)
+        status = await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked")
+    assert policies.DEAD_LIMIT <= status.tiles.dead < policies.DEAD_LIMIT + policies.WINDOW
+
+
+async def test_films_that_vanish_again_and_again_park_the_frame(
+    env: WorkflowEnvironment, client: Client
+) -> None:
+    farm = Farm(tiles=3)
+
+    async def finalize(task: FinalizeTask) -> FinalizeOutcome:
+        return FinalizeOutcome(missing=(1,))
+
+    farm.finalize = finalize
+    async with farm.running(client):
+        handle = await farm.start(client, request())
+        status = await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked")
+    assert status.error is not None and "x0016y0000w0016h0016" in status.error.message
+    assert farm.attempts["finalize"] == 2
