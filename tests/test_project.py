@@ -28,7 +28,7 @@ ALLOWED = {
     "workflows": {"temporalio", "contracts", "workflows"},
     "tracer": {"numpy", "PIL", "OpenEXR", "Imath", "tracer"},  # Imath comes with OpenEXR
     "tracer.kernels": {"numpy", "numba", "llvmlite", "tracer"},
-    "store": {"boto3", "botocore", "store"},
+    "store": {"boto3", "botocore", "types_boto3_s3", "store"},
 }
 """What a package may import beside the standard library; the longest matching name counts."""
 
