@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from store.base import BlobStat
 from store.errors import AlreadyExists, BlobCorrupt, Conflict, NotFound, StoreDenied, StoreUnavailable
 from store.layout import check_key
-from store.s3_faults import ABSENT, CONDITION, RETRY, kind_of, to_store_error
+from store.s3_faults import ABSENT, CONDITION, FAULTS, RETRY, kind_of, to_store_error
 from store.s3_streams import TRAILER, Body, ContentStream, split_trailer
 
 if TYPE_CHECKING:
@@ -62,26 +62,32 @@ class S3Store:
         with _opened(data) as source:
             body = Body(source, uuid.uuid4().bytes)
 
-            def send(s3: S3Client) -> None:
+            def send(s3: S3Client) -> str:
                 body.seek(0)
-                s3.put_object(Bucket=self._bucket, Key=name, Body=cast(BinaryIO, body), IfNoneMatch="*")
+                answer = s3.put_object(
+                    Bucket=self._bucket, Key=name, Body=cast(BinaryIO, body), IfNoneMatch="*"
+                )
+                return answer["ETag"]
 
-            if not self._write(f"create {key}", key, body.nonce, send):
+            version = self._write(f"create {key}", key, body.nonce, send)
+            if version is None:
                 raise AlreadyExists(f"{key} is there already")
-        return self._written(key)
+        return self._written(key, len(body), version)
 
     def swap(self, key: str, data: bytes, expected: str) -> BlobStat:
         name, body = self._name(key), Body(BytesIO(data), uuid.uuid4().bytes)
 
-        def send(s3: S3Client) -> None:
+        def send(s3: S3Client) -> str:
             body.seek(0)
-            s3.put_object(Bucket=self._bucket, Key=name, Body=cast(BinaryIO, body), IfMatch=expected)
+            answer = s3.put_object(Bucket=self._bucket, Key=name, Body=cast(BinaryIO, body), IfMatch=expected)
+            return answer["ETag"]
 
-        if not self._write(f"swap {key}", key, body.nonce, send):
+        version = self._write(f"swap {key}", key, body.nonce, send)
+        if version is None:
             if self.stat(key) is None:
                 raise NotFound(f"{key}: not in the store")
             raise Conflict(f"{key} is not at the version that was seen any more")
-        return self._written(key)
+        return self._written(key, len(body), version)
 
     def get(self, key: str) -> tuple[bytes, BlobStat]:
         name = self._name(key)
@@ -113,7 +119,8 @@ class S3Store:
         folder = prefix.rpartition("/")[0]
         if folder:
             check_key(folder)
-        return self._pages(prefix)
+        # Servers with folders inside list "a/b" before "a-b"; keys order them the other way round.
+        return iter(sorted(self._pages(prefix)))
 
     def _pages(self, prefix: str) -> Iterator[BlobStat]:
         token: dict[str, Any] = {}
@@ -148,14 +155,14 @@ class S3Store:
 
     def remove_if(self, key: str, expected: str | None) -> None:
         """One request, whose condition the server checks. Raises Conflict, also where the key is absent."""
-        condition = {} if expected is None else {"IfMatch": expected}
+        name, condition = self._name(key), {} if expected is None else {"IfMatch": expected}
         try:
             self._writer().delete_object(
                 Bucket=self._bucket,
-                Key=self._name(key),
+                Key=name,
                 **condition,  # type: ignore[arg-type]
             )
-        except Exception as error:
+        except FAULTS as error:
             kind = kind_of(error)
             if kind == CONDITION:
                 raise Conflict(f"{key} is not at the version that was seen any more") from error
@@ -164,8 +171,9 @@ class S3Store:
 
     # --- requests -------------------------------------------------------------------------------
 
-    def _write(self, what: str, key: str, nonce: bytes, send: Callable[[S3Client], None]) -> bool:
-        """Sends a conditional write until it is known what became of it. False: its condition failed.
+    def _write(self, what: str, key: str, nonce: bytes, send: Callable[[S3Client], str]) -> str | None:
+        """Sends a conditional write until it is known what became of it: its version, or None where its
+        condition failed.
 
         The same bytes are sent again where nothing is known, for the first may still arrive: whichever
         does, it is this write.
@@ -173,40 +181,41 @@ class S3Store:
         until, pause, lost = time.monotonic() + DEADLINE, FIRST_PAUSE, False
         while True:
             try:
-                send(self._writer())
-                return True
-            except Exception as error:
+                return send(self._writer())
+            except FAULTS as error:
                 kind = kind_of(error)
                 if kind in (CONDITION, ABSENT):
                     # Perhaps by our own earlier try, whose reply was lost.
-                    return lost and self._nonce(key) == nonce
+                    return self._version_of(key, nonce) if lost else None
                 if kind != RETRY:
                     raise to_store_error(error, what) from error
                 lost = True
-                if self._nonce(key) == nonce:
-                    return True
+                if (version := self._version_of(key, nonce)) is not None:
+                    return version
                 if time.monotonic() > until:
                     raise to_store_error(error, what) from error
             pause = _wait(pause)
 
-    def _nonce(self, key: str) -> bytes | None:
-        """Who wrote the object that is there now; None where there is none, or it cannot be told."""
+    def _version_of(self, key: str, nonce: bytes) -> str | None:
+        """The version of the write with this nonce; None where the object is another's, or cannot be read."""
+        name, end = self._name(key), f"bytes=-{TRAILER}"
+
+        def look(s3: S3Client) -> tuple[bytes, str]:
+            answer = s3.get_object(Bucket=self._bucket, Key=name, Range=end)
+            return answer["Body"].read(), answer["ETag"]
+
         try:
-            answer = self._read(
-                f"look at {key}",
-                lambda s3: s3.get_object(Bucket=self._bucket, Key=self._name(key), Range=f"bytes=-{TRAILER}")[
-                    "Body"
-                ].read(),
-            )
-            return split_trailer(key, answer)[1]
+            tail, version = self._read(f"look at {key}", look)
+            return version if split_trailer(key, tail)[1] == nonce else None
         except (NotFound, StoreUnavailable, BlobCorrupt):
             return None
 
-    def _written(self, key: str) -> BlobStat:
+    def _written(self, key: str, length: int, version: str) -> BlobStat:
+        """What a write of ours made. Another one may have replaced it by now, in about this moment."""
         found = self.stat(key)
-        if found is None:
-            raise StoreUnavailable(f"{key} was written and is gone again")
-        return found
+        if found is not None and found.version == version:
+            return found
+        return _stat(key, length, version, found.modified if found is not None else self.now())
 
     def _read(self, what: str, call: Callable[[S3Client], Answer]) -> Answer:
         """A read, tried again where its body was cut or damaged: botocore does not do that."""
@@ -214,9 +223,7 @@ class S3Store:
         for turn in range(READ_TRIES):
             try:
                 return call(self._reader())
-            except BlobCorrupt:
-                raise
-            except Exception as error:
+            except FAULTS as error:
                 last = turn == READ_TRIES - 1 or time.monotonic() > until
                 if last or kind_of(error) != RETRY:
                     raise to_store_error(error, what) from error

@@ -82,6 +82,9 @@ TRANSPORT = (
 )
 """Nothing is known about whether a write arrived."""
 
+FAULTS = (ClientError, BotoCoreError, OSError)
+"""What a request can raise. Anything else is a defect of ours, and goes through as it is."""
+
 
 def kind_of(error: Exception) -> str:
     """One of the five kinds."""

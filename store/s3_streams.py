@@ -7,7 +7,7 @@ import os
 from typing import Any, BinaryIO
 
 from store.errors import BlobCorrupt
-from store.s3_faults import to_store_error
+from store.s3_faults import FAULTS, to_store_error
 
 MARK = b"tessera-blob-v1\n"
 TRAILER = len(MARK) + 16
@@ -78,9 +78,7 @@ class ContentStream(io.RawIOBase, BinaryIO):
                 rest, self._body = self._body.read(), _Ended()
                 if rest:
                     split_trailer(self._key, rest)
-        except BlobCorrupt:
-            raise
-        except Exception as error:
+        except FAULTS as error:
             raise to_store_error(error, f"read {self._key}") from error
         return data
 

@@ -93,7 +93,7 @@ def test_what_is_absent_is_not_found(store: Store) -> None:
     assert store.stat("a/b") is not None
 
 
-def test_list_is_in_key_order_and_lazy(store: Store) -> None:
+def test_list_is_in_key_order(store: Store) -> None:
     for key in reversed(KEYS):
         store.put_new(key, key.encode())
     assert [blob.key for blob in store.list("")] == sorted(KEYS)
@@ -102,10 +102,6 @@ def test_list_is_in_key_order_and_lazy(store: Store) -> None:
     assert [blob.key for blob in store.list("a/b/c")] == ["a/b/c"]
     assert list(store.list("nothing/here/")) == []
     assert all(blob == store.stat(blob.key) for blob in store.list(""))
-    blobs = store.list("")
-    assert next(blobs).key == "a-b"
-    store.delete("z")  # not reached yet, so not shown
-    assert "z" not in [blob.key for blob in blobs]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +202,7 @@ def test_the_store_behaves_like_a_dict(new_store_url: Callable[[], str]) -> None
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=40,
+            max_examples=8 if new_store_url().startswith("s3:") else 40,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -309,3 +309,12 @@ def test_a_reader_sees_one_version_while_others_swap(local: LocalStore) -> None:
     local.swap("k", b"new", first.version)
     with stream:
         assert stream.read() == b"old"
+
+
+def test_a_listing_is_lazy(local: LocalStore) -> None:
+    for key in ("a", "b", "z"):
+        local.put_new(key, b"")
+    blobs = local.list("")
+    assert next(blobs).key == "a"
+    local.delete("z")  # not reached yet, so not shown
+    assert [blob.key for blob in blobs] == ["b"]
