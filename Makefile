@@ -37,6 +37,7 @@ lint: install ## ruff and mypy
 
 test: lint ## lint, then all tests
 	@$(BIN)/pytest
+	@$(BIN)/pytest tests/system --store s3
 
 clean: ## remove what builds and tests leave; frames (.tessera, out) stay
 	@rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,6 +14,12 @@ import pytest
 from hypothesis import settings
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--store", choices=("local", "s3"), default="local", help="what farms in tests/system keep frames in"
+    )
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.s3_server import BUCKET, running_server
 from tests.system.farm import ROOT, Farm, running_farm
 
 SCENE = ROOT / "scenes" / "cornell.gltf"
@@ -17,16 +18,29 @@ OPTIONS = ("--size", "96x96", "--tile", "32", "--max-depth", "6", "--spp", "600"
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def stores(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where farms make their stores: a folder, or with --store s3 a bucket of a real server."""
+    folder = tmp_path_factory.mktemp("stores")
+    if request.config.getoption("--store") == "local":
+        yield str(folder)
+        return
+    with running_server(folder / "weed") as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        yield f"s3://{BUCKET}"
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, stores: str) -> dict[str, Any]:
     """The document of a render that nothing disturbed."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    with running_farm(folder, "control", "tiles") as farm:
+    with running_farm(folder, stores, "control", "tiles") as farm:
         return farm.tessera("render", str(SCENE), "-o", "out.exr", *OPTIONS)
 
 
 @pytest.fixture
-def farm(tmp_path: Path) -> Iterator[Farm]:
-    with running_farm(tmp_path) as farm:
+def farm(tmp_path: Path, stores: str) -> Iterator[Farm]:
+    with running_farm(tmp_path, stores) as farm:
         yield farm
 
 

@@ -9,11 +9,14 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from store import BlobStat, Store, open_store
 from tests.workflows.farm import binary
 from workflows import attributes
 
@@ -42,14 +45,15 @@ def free_port() -> int:
 class Farm:
     """Everything lives under folder. Processes are started and ended by their Popen and by nothing else."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stores: str) -> None:
+        """stores: where this farm's store is made, a folder or s3://bucket/prefix."""
         self.folder = folder
         self.port = free_port()
-        self.store = folder / "store"
+        self.store_url = f"{stores}/{uuid.uuid4().hex}"
         self.processes: list[subprocess.Popen[bytes]] = []
         self.env = os.environ | {
             "TEMPORAL_ADDRESS": f"127.0.0.1:{self.port}",
-            "TESSERA_STORE": str(self.store),
+            "TESSERA_STORE": self.store_url,
             "TESSERA_STATE_DIR": str(folder / "state"),
             "TESSERA_CHECKPOINT_SECONDS": "0.25",
             "PYTHONPATH": str(ROOT),
@@ -106,8 +110,12 @@ class Farm:
             f"client-{len(self.processes)}", [sys.executable, "-m", "starter", *arguments, "--json"]
         )
 
-    def films(self) -> list[Path]:
-        return sorted((self.store / "films").rglob("*.film")) if (self.store / "films").exists() else []
+    @cached_property
+    def store(self) -> Store:
+        return open_store(self.store_url)
+
+    def films(self) -> list[BlobStat]:
+        return list(self.store.list("films/"))
 
     def wait_for_films(self, count: int = 1) -> None:
         poll(lambda: len(self.films()) >= count, f"{count} films are in the store")
@@ -128,13 +136,13 @@ class Farm:
 
 
 @contextmanager
-def running_farm(folder: Path, *roles: str, slots: int = 2) -> Iterator[Farm]:
+def running_farm(folder: Path, stores: str, *roles: str) -> Iterator[Farm]:
     """A farm with a server and one worker of each role."""
-    farm = Farm(folder)
+    farm = Farm(folder, stores)
     try:
         farm.start_server()
         for role in roles:
-            farm.start_worker(role, slots)
+            farm.start_worker(role)
         yield farm
     finally:
         farm.close()

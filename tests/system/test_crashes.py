@@ -103,9 +103,9 @@ def test_sigterm_hands_over_without_spending_an_attempt(farm: Farm, undisturbed:
 
 
 def test_the_embedded_farm_is_killed_and_the_same_command_goes_on(
-    tmp_path: Path, undisturbed: dict[str, Any]
+    tmp_path: Path, stores: str, undisturbed: dict[str, Any]
 ) -> None:
-    farm = Farm(tmp_path)
+    farm = Farm(tmp_path, stores)
     del farm.env["TEMPORAL_ADDRESS"]
     client = farm.start_tessera("render", str(SCENE), "-o", "out.exr", *OPTIONS)
     farm.wait_for_films(2)
