@@ -374,6 +374,10 @@ class RunCounts(Message):
     attempts_yielded: int = 0
 
 
+Ranges = tuple[tuple[int, int], ...]
+"""A set of tile numbers as half-open ranges."""
+
+
 class FinalizeTask(Message):
     """The input of finalize_frame. The plan is the workflow's own: the numbers of tiles mean its tiling."""
 
@@ -381,6 +385,11 @@ class FinalizeTask(Message):
     plan: FramePlan
     request: FrameRequest
     counts: RunCounts
+    created_at: datetime
+    workers: dict[str, Ranges] = {}
+    """Which worker reported which tiles as rendered."""
+    attempts: dict[int, int] = {}
+    """Attempts of the tiles that took another number than one."""
 
 
 class FrameResult(Message):
@@ -416,6 +425,14 @@ class FilmRecord(Message):
     samples: int
 
 
+class TileRecord(Message):
+    """Who rendered a tile, in the run that published the frame."""
+
+    tile_id: str
+    attempts: int
+    worker: str
+
+
 class PublishedFrame(Message):
     """What two finalizers of one frame must agree on, byte for byte."""
 
@@ -424,10 +441,12 @@ class PublishedFrame(Message):
     sample_key: Sha256
     engine: str
     scene: SceneRef
+    bundle: SceneBundle
     scene_hash: Sha256
     request: FrameRequest
     width: int
     height: int
+    tile_size: int
     film_sha256: Sha256
     nonfinite_samples: int
     images: tuple[ImageRecord, ...]
@@ -441,8 +460,10 @@ class Publication(Message):
     worker: str
     fence: int = 0
     """The fence of the lease under which it was finalized."""
+    requested_at: datetime
     created_at: datetime
     counts: RunCounts
+    tiles: tuple[TileRecord, ...] = ()
 
 
 class Manifest(Message):
@@ -450,6 +471,19 @@ class Manifest(Message):
 
     frame: PublishedFrame
     publication: Publication
+
+    def encode(self) -> bytes:
+        """The stored form: JSON for people, with a hash over its own content."""
+        content = self.model_dump(mode="json")
+        return json.dumps(content | {"sha256": canonical_hash(content)}, indent=1).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Manifest:
+        """Raises ValueError where the content is not the one that was written."""
+        content = json.loads(data)
+        if not isinstance(content, dict) or content.pop("sha256", None) != canonical_hash(content):
+            raise ValueError("its content does not match its sha256")
+        return cls.model_validate(content)
 
     def agrees_with(self, other: Manifest) -> bool:
         """Whether both say the same pictures and films; where they are stored may differ."""
@@ -471,8 +505,11 @@ class FrameRun(Message):
     created_at: datetime | None = None
     """When the first run of this chain began; None in a client's request."""
     plan: FramePlan | None = None
-    rendered: tuple[tuple[int, int], ...] = ()
-    """Tiles that are rendered, as half-open ranges of their numbers in the tiling."""
+    rendered: Ranges = ()
+    """Tiles that are rendered, by their numbers in the tiling."""
+    workers: dict[str, Ranges] = {}
+    attempts: dict[int, int] = {}
+    """As in FinalizeTask."""
     standing: dict[int, int] = {}
     """Samples in the store when a tile's last round failed: the next one has to do better."""
     isolated: tuple[int, ...] = ()

@@ -53,7 +53,7 @@ class RecordActivities:
         for blob in self._store.list(layout.manifests()):
             beat_step("looking at manifests")
             data, _ = self._store.get(blob.key)
-            frame = Manifest.model_validate_json(data).frame
+            frame = Manifest.decode(data).frame
             if frame.sample_key == sample_key:
                 counts.add(frame.request.samples_per_pixel)
         return counts

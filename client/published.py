@@ -26,7 +26,7 @@ def published(store: Store, job_id: str, key: str | None = None) -> Manifest | N
     place = layout.manifest(job_id)
     try:
         data, _ = store.get(place)
-        manifest = Manifest.model_validate_json(data)
+        manifest = Manifest.decode(data)
     except NotFound:
         return None
     except ValueError as error:

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
 from store import layout
-from store.base import Store
+from store.base import Progress, Store, silent
 from store.errors import AlreadyExists, BlobCorrupt
-
-Progress = Callable[[str], None]
-"""Called often by long work; may raise to stop it."""
-
-
-def silent(step: str) -> None:
-    return
 
 
 def put_blob(store: Store, data: bytes | Path) -> str:

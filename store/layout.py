@@ -9,6 +9,7 @@
     manifests/<job_id>.json                       the record that makes a frame published
     leases/<job_id>.json                          who finalizes the frame; never deleted
     dead-letters/<job_id>.json                    why a frame waits for an operator
+    expired/<job_id>.txt                          when and why the films of a published frame were removed
     set-aside/<key>/<sha256>                      damaged blobs, kept for a person to look at
 
 All raise ValueError for a name that cannot be part of a key.
@@ -97,6 +98,10 @@ def lease(job_id: str) -> str:
 
 def dead_letter(job_id: str) -> str:
     return f"dead-letters/{_segment(job_id)}.json"
+
+
+def expired(job_id: str) -> str:
+    return f"expired/{_segment(job_id)}.txt"
 
 
 def set_aside(key: str, sha256: str) -> str:

@@ -14,7 +14,6 @@ import errno
 import fcntl
 import hashlib
 import os
-import shutil
 import socket
 import stat
 import time
@@ -22,11 +21,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from store.base import BlobStat
+from store.base import BlobStat, Progress, opened, silent
 from store.errors import (
     AlreadyExists,
     Conflict,
@@ -40,6 +38,7 @@ from store.layout import SEGMENT, check_key
 
 OWN_FOLDER = ".store"
 """Temporary files and locks, below the root. The dot keeps it apart from every key."""
+PIECE = 1 << 20
 LEFTOVER_SECONDS = 60.0
 """Younger temporary files are let be: their writer may not have taken its lock yet."""
 
@@ -81,24 +80,27 @@ class LocalStore:
     def now(self) -> datetime:
         return datetime.now(UTC)
 
-    def put_new(self, key: str, data: bytes | Path) -> BlobStat:
+    def put_new(self, key: str, data: bytes | Path, progress: Progress = silent) -> BlobStat:
         path = self._path(key)
-        # The source is opened outside: that it is missing is the caller's error, not the store's.
         with (
-            open(data, "rb") if isinstance(data, Path) else BytesIO(data) as source,
+            opened(data) as source,
             self._errors("create", key),
-            self._temporary(source, time.time_ns()) as (temporary, status),
+            self._temporary(source, time.time_ns(), progress) as (temporary, status),
         ):
             self._link(temporary, path, key)
             _sync_folder(path.parent)
         return _blob_stat(key, status)
 
-    def swap(self, key: str, data: bytes, expected: str) -> BlobStat:
+    def swap(self, key: str, data: bytes | Path, expected: str) -> BlobStat:
         path = self._path(key)
         before = self._require(key, expected)
         # Later than the old version even within one tick of the clock and after it was set back.
         stamp = max(time.time_ns(), _version_stamp(before.version) + 1)
-        with self._errors("replace", key), self._temporary(BytesIO(data), stamp) as (temporary, status):
+        with (
+            opened(data) as source,
+            self._errors("replace", key),
+            self._temporary(source, stamp) as (temporary, status),
+        ):
             with self._lock(key):
                 self._require(key, expected)
                 os.rename(temporary, path)
@@ -160,14 +162,18 @@ class LocalStore:
         return self.root / check_key(key)
 
     @contextmanager
-    def _temporary(self, source: BinaryIO, stamp: int) -> Iterator[tuple[Path, os.stat_result]]:
+    def _temporary(
+        self, source: BinaryIO, stamp: int, progress: Progress = silent
+    ) -> Iterator[tuple[Path, os.stat_result]]:
         """A synced copy of source that bears the modification time `stamp` (ns), removed at the end."""
         host = "".join(c for c in socket.gethostname() if c.isalnum())
         path = self._temporaries / f"{host}-{os.getpid()}-{uuid.uuid4().hex}"
         try:
             with open(path, "xb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)  # tells remove_leftovers that the writer lives
-                shutil.copyfileobj(source, file, 1 << 20)
+                while piece := source.read(PIECE):
+                    progress("writing")
+                    file.write(piece)
                 file.flush()
                 os.utime(file.fileno(), ns=(stamp, stamp))
                 os.fsync(file.fileno())

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from store import layout
-from store.base import Store
-from store.blobs import Progress, digest, silent, stored_digest
+from store.base import Progress, Store, silent
+from store.blobs import digest, stored_digest
 from store.errors import AlreadyExists, BlobCorrupt, NotFound, OutputConflict, StoreUnavailable
 
 PUBLISH_TRIES = 3
@@ -26,7 +26,7 @@ def put_verified(store: Store, key: str, data: bytes | Path, progress: Progress 
     expected = digest(data, progress)
     # Taken: by an earlier call of this attempt whose reply was lost. It is checked all the same.
     with suppress(AlreadyExists):
-        store.put_new(key, data)
+        store.put_new(key, data, progress)
     stored = stored_digest(store, key, progress)
     if stored != expected:
         raise BlobCorrupt(

@@ -14,14 +14,12 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
-from store.base import BlobStat
+from store.base import BlobStat, Progress, opened, silent
 from store.errors import AlreadyExists, BlobCorrupt, Conflict, NotFound, StoreDenied, StoreUnavailable
 from store.layout import check_key
 from store.s3_faults import ABSENT, CONDITION, FAULTS, RETRY, kind_of, to_store_error
@@ -57,10 +55,10 @@ class S3Store:
         answer = self._read("ask for the time", lambda s3: s3.list_objects_v2(Bucket=self._bucket, MaxKeys=1))
         return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).astimezone(UTC)
 
-    def put_new(self, key: str, data: bytes | Path) -> BlobStat:
+    def put_new(self, key: str, data: bytes | Path, progress: Progress = silent) -> BlobStat:
         name = self._name(key)
-        with _opened(data) as source:
-            body = Body(source, uuid.uuid4().bytes)
+        with opened(data) as source:
+            body = Body(source, uuid.uuid4().bytes, progress)
 
             def send(s3: S3Client) -> str:
                 body.seek(0)
@@ -69,20 +67,24 @@ class S3Store:
                 )
                 return answer["ETag"]
 
-            version = self._write(f"create {key}", key, body.nonce, send)
+            version = self._write(f"create {key}", key, body, send)
             if version is None:
                 raise AlreadyExists(f"{key} is there already")
         return self._written(key, len(body), version)
 
-    def swap(self, key: str, data: bytes, expected: str) -> BlobStat:
-        name, body = self._name(key), Body(BytesIO(data), uuid.uuid4().bytes)
+    def swap(self, key: str, data: bytes | Path, expected: str) -> BlobStat:
+        name = self._name(key)
+        with opened(data) as source:
+            body = Body(source, uuid.uuid4().bytes)
 
-        def send(s3: S3Client) -> str:
-            body.seek(0)
-            answer = s3.put_object(Bucket=self._bucket, Key=name, Body=cast(BinaryIO, body), IfMatch=expected)
-            return answer["ETag"]
+            def send(s3: S3Client) -> str:
+                body.seek(0)
+                answer = s3.put_object(
+                    Bucket=self._bucket, Key=name, Body=cast(BinaryIO, body), IfMatch=expected
+                )
+                return answer["ETag"]
 
-        version = self._write(f"swap {key}", key, body.nonce, send)
+            version = self._write(f"swap {key}", key, body, send)
         if version is None:
             if self.stat(key) is None:
                 raise NotFound(f"{key}: not in the store")
@@ -171,7 +173,7 @@ class S3Store:
 
     # --- requests -------------------------------------------------------------------------------
 
-    def _write(self, what: str, key: str, nonce: bytes, send: Callable[[S3Client], str]) -> str | None:
+    def _write(self, what: str, key: str, body: Body, send: Callable[[S3Client], str]) -> str | None:
         """Sends a conditional write until it is known what became of it: its version, or None where its
         condition failed.
 
@@ -183,14 +185,16 @@ class S3Store:
             try:
                 return send(self._writer())
             except FAULTS as error:
+                if body.stopped is not None:
+                    raise body.stopped from error
                 kind = kind_of(error)
                 if kind in (CONDITION, ABSENT):
                     # Perhaps by our own earlier try, whose reply was lost.
-                    return self._version_of(key, nonce) if lost else None
+                    return self._version_of(key, body.nonce) if lost else None
                 if kind != RETRY:
                     raise to_store_error(error, what) from error
                 lost = True
-                if (version := self._version_of(key, nonce)) is not None:
+                if (version := self._version_of(key, body.nonce)) is not None:
                     return version
                 if time.monotonic() > until:
                     raise to_store_error(error, what) from error
@@ -287,15 +291,6 @@ def _refused(error: type[Exception], call: Callable[[], object], what: str) -> N
         f"the S3 server does not refuse {what}: frames could be lost on it; use a server that honours "
         "conditional requests"
     )
-
-
-@contextmanager
-def _opened(data: bytes | Path) -> Iterator[BinaryIO]:
-    if isinstance(data, bytes):
-        yield BytesIO(data)
-    else:
-        with open(data, "rb") as file:
-            yield file
 
 
 def _stat(key: str, length: int, etag: str, modified: datetime) -> BlobStat:

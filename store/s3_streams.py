@@ -6,18 +6,23 @@ import io
 import os
 from typing import Any, BinaryIO
 
+from store.base import Progress, silent
 from store.errors import BlobCorrupt
 from store.s3_faults import FAULTS, to_store_error
 
 MARK = b"tessera-blob-v1\n"
 TRAILER = len(MARK) + 16
+PIECE = 1 << 20
 
 
 class Body(io.RawIOBase):
     """A seekable stream of the content and its trailer; nothing is held in memory."""
 
-    def __init__(self, content: BinaryIO, nonce: bytes) -> None:
+    def __init__(self, content: BinaryIO, nonce: bytes, progress: Progress = silent) -> None:
         self.nonce = nonce
+        self.stopped: Exception | None = None
+        """What progress raised: the HTTP library wraps it up, and it would look like a fault of the wire."""
+        self._progress, self._told = progress, 0
         self._content = content
         self._tail = MARK + nonce
         self._size = content.seek(0, os.SEEK_END)
@@ -43,6 +48,7 @@ class Body(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
+        self._tell()
         left = len(self) - self._at
         wanted = left if size is None or size < 0 else min(size, left)
         data = self._content.read(min(wanted, max(0, self._size - self._at)))
@@ -51,6 +57,17 @@ class Body(io.RawIOBase):
             data += self._tail[start : start + wanted - len(data)]
         self._at += len(data)
         return data
+
+    def _tell(self) -> None:
+        """The HTTP library reads a few kilobytes at a time: that would be too often."""
+        if abs(self._at - self._told) < PIECE:
+            return
+        self._told = self._at
+        try:
+            self._progress("sending")
+        except Exception as error:
+            self.stopped = error
+            raise
 
 
 class ContentStream(io.RawIOBase, BinaryIO):

@@ -203,6 +203,27 @@ def verify_exr(
                 )
 
 
+def same_pixels(left: Path, right: Path) -> bool:
+    """Whether two EXR files hold the same channels with the same values, bit for bit. Raises ImageInvalid."""
+    one, other = ExrReader(left), ExrReader(right)
+    if (one.names, one.width, one.height) != (other.names, other.width, other.height):
+        return False
+    return all(
+        band[name].tobytes() == twin[name].tobytes()
+        for band, twin in zip(one.bands(), other.bands(), strict=True)
+        for name in one.names
+    )
+
+
+def verify_png(path: Path) -> None:
+    """Decodes all of it; ImageInvalid where it is damaged or cut off."""
+    try:
+        with Image.open(path, formats=("PNG",)) as image:
+            image.load()
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ImageInvalid(f"{path}: not a readable PNG file: {error}") from error
+
+
 def to_srgb8(linear: Float32, stops: float = 0.0) -> NDArray[np.uint8]:
     """Linear Rec.709 values of any shape to bytes of sRGB (IEC 61966-2-1), 2**stops brighter.
 

@@ -94,6 +94,9 @@ class FrameWorkflow:
             plan=plan,
             request=self._state.request,
             counts=self._state.counts,
+            created_at=self._state.created_at,
+            workers=self._state.workers(),
+            attempts=self._state.unusual_attempts(),
         )
         outcome = await self._step("finalize_frame", task, FinalizeOutcome, queues.finalize(plan.engine))
         if outcome.result is not None:

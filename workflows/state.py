@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -21,6 +23,7 @@ with workflow.unsafe.imports_passed_through():
         FrameRun,
         FrameStatus,
         JobStatus,
+        Ranges,
         RunCounts,
         SampleCounts,
         TileCounts,
@@ -48,6 +51,10 @@ class FrameState:
     updated_at: datetime
     plan: FramePlan | None = None
     rendered: set[int] = field(default_factory=set)
+    worker_of: dict[int, str] = field(default_factory=dict)
+    """The worker that reported a tile as rendered."""
+    attempts: Counter[int] = field(default_factory=Counter)
+    """Of each tile."""
     standing: dict[int, int] = field(default_factory=dict)
     isolated: set[int] = field(default_factory=set)
     dead: dict[int, Failure] = field(default_factory=dict)
@@ -67,6 +74,8 @@ class FrameState:
             updated_at=now,
             plan=run.plan,
             rendered=from_ranges(run.rendered),
+            worker_of={n: name for name, tiles in run.workers.items() for n in from_ranges(tiles)},
+            attempts=Counter({n: run.attempts.get(n, 1) for n in from_ranges(run.rendered)} | run.attempts),
             standing=dict(run.standing),
             isolated=set(run.isolated),
             dead=dict(run.dead),
@@ -83,6 +92,8 @@ class FrameState:
             created_at=self.created_at,
             plan=self.plan,
             rendered=to_ranges(self.rendered),
+            workers=self.workers(),
+            attempts=self.unusual_attempts(),
             standing=self.standing,
             isolated=tuple(sorted(self.isolated)),
             dead=self.dead,
@@ -96,6 +107,22 @@ class FrameState:
         """Adds to the run's counts."""
         old = self.counts
         self.counts = old.model_copy(update={name: getattr(old, name) + n for name, n in amounts.items()})
+
+    def count_attempts(self, tiles: Iterable[int], attempts: int) -> None:
+        for number in tiles:
+            self.attempts[number] += attempts
+
+    def workers(self) -> dict[str, Ranges]:
+        """Which worker rendered which tiles: a few ranges each, where a name a tile would be too much to
+        hand on."""
+        tiles_of: defaultdict[str, list[int]] = defaultdict(list)
+        for number, name in self.worker_of.items():
+            tiles_of[name].append(number)
+        return {name: to_ranges(numbers) for name, numbers in tiles_of.items()}
+
+    def unusual_attempts(self) -> dict[int, int]:
+        """Attempts of the tiles that took another number than one: they are few."""
+        return {number: count for number, count in self.attempts.items() if count != 1}
 
     def lose(self, plan: FramePlan, tiles: tuple[int, ...]) -> None:
         """Opens rendered tiles again, whose films are gone, and takes their samples off the counts."""

@@ -142,10 +142,13 @@ class TileWindow:
             used_up = error.retry_state == RetryState.MAXIMUM_ATTEMPTS_REACHED
             attempts = _round_policy(alone).maximum_attempts if used_up else failure.attempt
             self._state.count(attempts=attempts, attempts_lost=attempts)
+            self._state.count_attempts(group, attempts)
             await self._settle(group, task, failure, alone)
             return None
         finished = group[: result.finished]
         self._state.rendered.update(finished)
+        self._state.worker_of.update(dict.fromkeys(finished, result.worker))
+        self._state.count_attempts(group, result.attempt)
         for number in finished:
             self._state.standing.pop(number, None)
             self._state.isolated.discard(number)

@@ -18,6 +18,7 @@ from contracts import (
     Publication,
     PublishedFrame,
     RunCounts,
+    SceneBundle,
 )
 from store import LocalStore, layout
 from tests.test_contracts import request
@@ -47,18 +48,23 @@ def publish(store: LocalStore, samples: int) -> None:
         sample_key=asked.sample_key("e"),
         engine="e",
         scene=asked.scene,
+        bundle=SceneBundle(entry="s.glb", files=()),
         scene_hash="3" * 64,
         request=asked,
         width=16,
         height=16,
+        tile_size=16,
         film_sha256="4" * 64,
         nonfinite_samples=0,
         images=(ImageRecord(name="frame.exr", key="i", sha256="5" * 64, size=1),),
         films=(),
     )
-    publication = Publication(attempt_id="a", worker="w", created_at=datetime.now(UTC), counts=RunCounts())
+    now = datetime.now(UTC)
+    publication = Publication(
+        attempt_id="a", worker="w", requested_at=now, created_at=now, counts=RunCounts()
+    )
     manifest = Manifest(frame=frame, publication=publication)
-    store.put_new(layout.manifest(asked.job_id), manifest.model_dump_json().encode())
+    store.put_new(layout.manifest(asked.job_id), manifest.encode())
 
 
 def with_films(tmp_path: Path) -> LocalStore:

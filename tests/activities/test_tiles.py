@@ -15,6 +15,7 @@ from activities.attempt import Cancelled, WorkerLeaving
 from activities.tiles import StoredFilm, render_to
 from contracts import Tile, TileTask
 from store import LocalStore, StoreFull, StoreUnavailable, layout
+from store.base import Progress, silent
 from tracer.build import PreparedScene
 from tracer.scene import PixelRect
 
@@ -149,7 +150,7 @@ class AwayStore(LocalStore):
     away = 0
     error: type[Exception] = StoreUnavailable
 
-    def put_new(self, key: str, data: bytes | Path) -> Any:
+    def put_new(self, key: str, data: bytes | Path, progress: Progress = silent) -> Any:
         if self.away > 0 and key.startswith("films/"):
             self.away -= 1
             raise self.error("away")

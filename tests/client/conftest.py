@@ -17,6 +17,7 @@ from contracts import (
     Publication,
     PublishedFrame,
     RunCounts,
+    SceneBundle,
 )
 from store import LocalStore, Store, layout
 from store.blobs import digest
@@ -76,10 +77,12 @@ def publish_frame(store: Store, request: FrameRequest, folder: Path) -> Manifest
             sample_key=sample_key,
             engine="engine",
             scene=request.scene,
+            bundle=SceneBundle(entry=request.scene.entry, files=()),
             scene_hash="3" * 64,
             request=request,
             width=WIDTH,
             height=HEIGHT,
+            tile_size=16,
             film_sha256="2" * 64,
             nonfinite_samples=0,
             images=(ImageRecord(name="frame.exr", key=key, sha256=sha256, size=size),),
@@ -88,6 +91,7 @@ def publish_frame(store: Store, request: FrameRequest, folder: Path) -> Manifest
         publication=Publication(
             attempt_id="run/1/1",
             worker="w",
+            requested_at=datetime(2026, 1, 1, tzinfo=UTC),
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
             counts=RunCounts(
                 tiles=1, samples_target=target, samples_rendered=target - 24, samples_resumed=24, attempts=3
@@ -95,5 +99,5 @@ def publish_frame(store: Store, request: FrameRequest, folder: Path) -> Manifest
         ),
     )
     if store.stat(layout.manifest(request.job_id)) is None:
-        store.put_new(layout.manifest(request.job_id), manifest.model_dump_json().encode())
+        store.put_new(layout.manifest(request.job_id), manifest.encode())
     return manifest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from store import AlreadyExists, BlobStat, Conflict, NotFound, Store, open_store
+from store import AlreadyExists, BlobStat, Conflict, LeaseLost, NotFound, Store, open_store
 
 KEYS = ["a/b/c", "a/b/d", "a-b", "a.b", "a/b-c", "z", "films/0/x0000y0000w0064h0064/00000016.film"]
 NEVER = "1-1"
@@ -208,3 +209,26 @@ def test_the_store_behaves_like_a_dict(new_store_url: Callable[[], str]) -> None
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_a_long_put_tells_its_progress_and_can_be_stopped(store: Store, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.write_bytes(os.urandom(5 << 20))
+    steps: list[str] = []
+    store.put_new("blobs/large", large, steps.append)
+    assert len(steps) >= 4
+
+    def stop(step: str) -> None:
+        raise LeaseLost("taken over")
+
+    with pytest.raises(LeaseLost, match="taken over"):
+        store.put_new("blobs/stopped", large, stop)
+    assert store.stat("blobs/stopped") is None
+
+
+def test_a_swap_takes_a_file(store: Store, tmp_path: Path) -> None:
+    first = store.put_new("blobs/x", b"same")
+    path = tmp_path / "file"
+    path.write_bytes(b"same")
+    second = store.swap("blobs/x", path, first.version)
+    assert second.version != first.version and store.get("blobs/x") == (b"same", second)

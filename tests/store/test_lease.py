@@ -93,7 +93,7 @@ class LostReply:
         self._store = store
         self.error: Exception | None = None
 
-    def swap(self, key: str, data: bytes, expected: str) -> Any:
+    def swap(self, key: str, data: bytes | Path, expected: str) -> Any:
         stat = self._store.swap(key, data, expected)
         if self.error is not None:
             error, self.error = self.error, None
