@@ -29,6 +29,7 @@ from client.commands import (
 from client.errors import ClientError, ExitCode, client_errors
 from client.listing import list_jobs
 from client.options import add_output_options, add_scene_options
+from client.upkeep import collect_garbage, verify_job
 from settings import Settings, temporal_address
 
 __all__ = ["main", "render_frame", "submit_frame"]
@@ -90,6 +91,27 @@ def make_parser() -> argparse.ArgumentParser:
     listing.add_argument("--status", help="only frames of this status")
     listing.add_argument("--project", help="only frames of this project")
     listing.add_argument("--limit", type=int, default=50, help="at most so many (default: 50)")
+    verify = job_command("verify", "prove that a published picture is what it claims to be", verify_job)
+    verify.add_argument(
+        "--deep",
+        type=int,
+        nargs="?",
+        const=4,
+        default=0,
+        metavar="N",
+        help="render N tiles again (default: 4)",
+    )
+    gc = command(
+        "gc", "remove what nothing running, published or young needs from the store", collect_garbage
+    )
+    gc.add_argument("--older-than", default="7d", metavar="AGE", help="let be what is younger (default: 7d)")
+    gc.add_argument(
+        "--keep-films",
+        default="30d",
+        metavar="AGE",
+        help="how long published frames keep their films, for more samples later; or always (default: 30d)",
+    )
+    gc.add_argument("--dry-run", action="store_true", help="only say what would go")
     dev = command("dev", "a farm on this machine, in the foreground", None)
     dev.add_argument("--while-used", action="store_true", help="stop when no client uses it any more")
     return parser

@@ -11,7 +11,8 @@ from activities.attempt import Stop, beat_step
 from activities.errors import Refused, coded_errors
 from activities.scenes import SceneCache
 from contracts import ErrorCode, FramePlan, FrameRequest
-from store import AlreadyExists, NotFound, Store, layout
+from store import NotFound, Store, layout
+from store.blobs import keep_young, put_record
 from tracer.build import PreparedScene
 from tracer.film import new_film
 from tracer.render import render_samples
@@ -42,9 +43,12 @@ class PrepareActivities:
                 raise CancelledError("stopped while preparing") from None
 
     def _stored(self, sample_key: str) -> FramePlan | None:
+        key = layout.plan(sample_key)
         try:
-            data, _ = self._store.get(layout.plan(sample_key))
+            data, stat = self._store.get(key)
         except NotFound:
+            return None
+        if not keep_young(self._store, key, stat, data):
             return None
         return FramePlan.model_validate_json(data)
 
@@ -65,18 +69,15 @@ class PrepareActivities:
             warnings=scene.warnings,
             seconds_per_sample=seconds,
         )
-        try:
-            self._store.put_new(layout.plan(sample_key), plan.model_dump_json().encode())
-        except AlreadyExists:
-            stored = self._stored(sample_key)
-            if stored is None or stored.scene_hash != plan.scene_hash:
-                raise Refused(
-                    ErrorCode.NONDETERMINISTIC,
-                    "two workers prepared different scenes from the same bundle: their libraries or "
-                    "processors differ",
-                ) from None
-            return stored
-        return plan
+        data = put_record(self._store, layout.plan(sample_key), plan.model_dump_json().encode())
+        stored = FramePlan.model_validate_json(data)
+        if stored.scene_hash != plan.scene_hash:
+            raise Refused(
+                ErrorCode.NONDETERMINISTIC,
+                "two workers prepared different scenes from the same bundle: their libraries or "
+                "processors differ",
+            )
+        return stored
 
 
 def check_tile_size(width: int, height: int, edge: int) -> None:

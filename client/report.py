@@ -33,6 +33,18 @@ def reporting() -> Iterator[Report]:
         yield report
 
 
+@contextmanager
+def steps() -> Iterator[Callable[[str], None]]:
+    """What to call with every step of work in this process: shown on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as shown:
+        yield shown.update
+
+
 class Rate:
     """Samples per second of the last minute, and the time that is left at this rate."""
 

@@ -8,8 +8,8 @@ from client.errors import BadInput
 from client.published import conflict, damaged
 from client.request import LocalBundle
 from contracts import ErrorCode, FrameRequest
-from store import AlreadyExists, BlobCorrupt, Store, layout
-from store.blobs import put_blob
+from store import BlobCorrupt, Store, layout
+from store.blobs import put_blob, put_record
 
 
 def upload(store: Store, local: LocalBundle, requests: Iterable[FrameRequest]) -> None:
@@ -28,28 +28,17 @@ def upload(store: Store, local: LocalBundle, requests: Iterable[FrameRequest]) -
             raise BadInput(str(error), ErrorCode.STORAGE_UNAVAILABLE) from error
         if sha256 != file.sha256:
             raise BadInput(f"{path}: changed while it was being submitted; submit again")
-    _put(store, layout.bundle(local.bundle.version), local.bundle.model_dump_json(indent=1))
+    put_record(store, layout.bundle(local.bundle.version), local.bundle.model_dump_json(indent=1).encode())
     for request in requests:
         _record(store, request)
 
 
 def _record(store: Store, request: FrameRequest) -> None:
     key = layout.job(request.job_id)
-    if _put(store, key, request.model_dump_json(indent=1)):
-        return
-    data, _ = store.get(key)
+    data = put_record(store, key, request.model_dump_json(indent=1).encode())
     try:
         earlier = FrameRequest.model_validate_json(data)
     except ValueError as error:
         raise damaged(key, error) from error
     if earlier.idempotency_key != request.idempotency_key:
         raise conflict(request.job_id)
-
-
-def _put(store: Store, key: str, text: str) -> bool:
-    """Whether it was new."""
-    try:
-        store.put_new(key, text.encode())
-    except AlreadyExists:
-        return False
-    return True

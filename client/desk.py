@@ -1,0 +1,76 @@
+"""A tile rendered in this process, without Temporal: to compare with a film, or to look into a failure."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import TYPE_CHECKING
+
+from client.errors import BadInput
+from contracts import ErrorCode, FramePlan, Tile
+from store import Store, layout
+from store.base import Progress
+
+if TYPE_CHECKING:
+    from client.verify import Verification
+    from tracer.build import PreparedScene
+
+SLICE = 4
+"""Samples between two reports of progress."""
+
+
+def prepared(store: Store, plan: FramePlan, progress: Progress) -> PreparedScene:
+    """The plan's scene, from the store's bundle. Raises BadInput where this is not the engine of the plan."""
+    from activities.scenes import prepare_scene
+    from tracer import engine
+
+    if engine.fingerprint() != plan.engine:
+        raise BadInput(
+            f"the frame was rendered by engine {plan.engine}, and this is engine {engine.fingerprint()}: "
+            "run the version of Tessera that rendered it",
+            ErrorCode.SETTINGS_INVALID,
+        )
+    scene = prepare_scene(store, plan.request, progress)
+    if scene.hash != plan.scene_hash:
+        raise BadInput(
+            f"this machine prepares another scene ({scene.hash[:16]}) than the plan says "
+            f"({plan.scene_hash[:16]}): its libraries or its processor differ",
+            ErrorCode.NONDETERMINISTIC,
+        )
+    return scene
+
+
+def render_film(scene: PreparedScene, plan: FramePlan, tile: Tile, samples: int, progress: Progress) -> bytes:
+    """The tile's encoded film, rendered from its first sample on."""
+    from tracer.film import encode_film, new_film
+    from tracer.render import render_samples
+    from tracer.scene import PixelRect
+
+    film = new_film(tile.width, tile.height)
+    for first in range(0, samples, SLICE):
+        progress(f"{tile.tile_id} {first} of {samples} samples")
+        rect = PixelRect(tile.x, tile.y, tile.width, tile.height)
+        render_samples(scene, film, rect, first, min(SLICE, samples - first))
+    return encode_film(film, sample_key=plan.sample_key, tile_id=tile.tile_id, samples=samples)
+
+
+def check_rendering(store: Store, verification: Verification, count: int, progress: Progress) -> None:
+    """Renders some tiles of a verified frame again, chosen at random, and compares the bytes."""
+    from client.verify import plan_of
+    from workflows.tiling import tile_at, tile_count
+
+    frame = verification.frame
+    if frame is None:
+        return
+    plan = plan_of(frame)
+    scene = prepared(store, plan, progress)
+    sha256_of = {record.tile_id: record.sha256 for record in frame.films}
+    numbers = random.sample(range(tile_count(plan)), min(count, tile_count(plan)))
+    for number in sorted(numbers):
+        tile, samples = tile_at(plan, number), frame.request.samples_per_pixel
+        made = hashlib.sha256(render_film(scene, plan, tile, samples, progress)).hexdigest()
+        key = layout.film(plan.sample_key, tile.tile_id, samples)
+        verification.check(
+            made == sha256_of.get(tile.tile_id), f"{key}: rendered again it has sha256 {made[:16]}"
+        )
+    verification.checked.append(f"{len(numbers)} tiles rendered again")
