@@ -32,7 +32,7 @@ RUN pip install --no-deps -e . && find . -name '*.py' -exec touch -d @0 {} +
 
 # Match this to your user (--build-arg UID=$(id -u)) to share folders with the client.
 ARG UID=1000
-RUN useradd --uid "$UID" --create-home tessera && mkdir /store && chown tessera /store
+RUN useradd --uid "$UID" --create-home tessera
 USER $UID
 
 # The kernels are compiled for the pinned CPU target, not for the machine that builds the image.

@@ -116,13 +116,24 @@ def test_services_wait_for_what_they_need() -> None:
 
 def test_what_must_last_is_in_named_volumes() -> None:
     used = {v.split(":")[0] for s in SERVICES.values() for v in s.get("volumes", []) if v[0] not in "./"}
-    assert used == set(COMPOSE["volumes"]) == {"store", "postgres", "s3"}
+    assert used == set(COMPOSE["volumes"]) == {"postgres", "s3"}
+
+
+def test_frames_are_kept_by_the_s3_server() -> None:
+    command = SERVICES["s3"]["command"]
+    bucket = next(word.partition("=")[2] for word in command if word.startswith("-bucket="))
+    port = next(word.partition("=")[2] for word in command if word.startswith("-s3.port="))
     for name in (*WORKERS, "client"):
-        store = SERVICES[name]["environment"]["TESSERA_STORE"]
-        assert f"store:{store}" in SERVICES[name]["volumes"]
-        assert (
-            f"mkdir {store} && chown tessera {store}" in DOCKERFILE
-        )  # a new volume takes its owner from there
+        environment = SERVICES[name]["environment"]
+        assert environment["TESSERA_STORE"].startswith(f"s3://{bucket}/")
+        assert environment["AWS_ENDPOINT_URL"] == f"http://s3:{port}"
+        assert SERVICES[name]["depends_on"]["s3"]["condition"] == "service_healthy"
+        for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            assert environment[key] == SERVICES["s3"]["environment"][key]
+    # The options are those of the server that the store's tests run against.
+    tested = (ROOT / "tests/store/s3_server.py").read_text()
+    for word in command[1:]:
+        assert word.partition("=")[0].lstrip("-") in tested, word
 
 
 @pytest.mark.parametrize("name", WORKERS)

@@ -13,14 +13,14 @@ from client.errors import BadInput
 from client.verify import Verification, load_manifest
 from contracts import Manifest
 from starter import main
-from store import LocalStore, NotFound, Store, layout
+from store import NotFound, Store, layout, open_store
 from tests import frames
 from tracer import engine
 
 
 @pytest.fixture
-def published(tmp_path: Path) -> tuple[Store, Manifest]:
-    store = LocalStore(tmp_path / "store")
+def published(store_url: str) -> tuple[Store, Manifest]:
+    store = open_store(store_url)
     request = frames.publish(store)
     return store, Manifest.decode(store.get(layout.manifest(request.job_id))[0])
 
@@ -157,13 +157,14 @@ def test_deep_finds_a_film_that_was_not_rendered_so(published: tuple[Store, Mani
 
 def test_the_command(
     published: tuple[Store, Manifest],
+    store_url: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     store, manifest = published
     job_id, key = manifest.frame.job_id, layout.manifest(manifest.frame.job_id)
-    monkeypatch.setenv("TESSERA_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("TESSERA_STORE", store_url)
     assert main(["verify", job_id, "--deep", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verified"] is True
     assert main(["verify", key]) == 0

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from client.published import tile_area
 from settings import connect
 from store import layout
 from tests.system.conftest import SCENE
@@ -89,6 +90,38 @@ def test_cancelled_and_submitted_again_goes_on(farm: Farm, undisturbed: dict[str
     same_picture(status, undisturbed)
     assert status["samples"]["resumed"] > 0
     assert films
+
+
+def test_the_store_alone_takes_a_frame_up_after_temporal_lost_everything(
+    farm: Farm, undisturbed: dict[str, Any]
+) -> None:
+    farm.start_worker("control")
+    farm.start_worker("tiles")
+    job = submit(farm)
+    farm.wait_for_films(2)
+    for process in farm.processes:
+        process.kill()
+        process.wait()
+    stored = sum(newest_samples(farm).values())
+    for file in farm.folder.glob("temporal.db*"):
+        file.unlink()
+    farm.start_server()
+    farm.start_worker("control")
+    farm.start_worker("tiles")
+    assert "submit" in farm.tessera("status", job)["note"]
+    assert submit(farm) == job
+    status = farm.wait_for_status(job, "completed", "failed_terminal")
+    same_picture(status, undisturbed)
+    assert status["samples"]["resumed"] == stored > 0
+
+
+def newest_samples(farm: Farm) -> dict[str, int]:
+    """Pixels times samples of the newest film of each tile, by its place."""
+    newest = {}
+    for film in farm.films():
+        place, samples = film.key.rsplit("/", 1)[0], layout.film_samples(film.key)
+        newest[place] = tile_area(place) * (samples or 0)  # keys come in the order of samples
+    return newest
 
 
 def test_paused_renders_nothing_and_loses_nothing(farm: Farm, undisturbed: dict[str, Any]) -> None:
@@ -201,3 +234,13 @@ def test_the_manifest_names_every_film(farm: Farm) -> None:
     assert len(manifest["frame"]["films"]) == 4
     for film in manifest["frame"]["films"]:
         assert farm.store.stat(film["key"]) is not None
+
+
+def test_a_published_frame_verifies(farm: Farm) -> None:
+    farm.start_worker("control")
+    farm.start_worker("tiles")
+    job = farm.tessera("render", str(SCENE), "-o", "a.exr", *QUICK)["job_id"]
+    assert farm.tessera("verify", job, "--deep", "2")["faults"] == []
+    film = farm.films()[-1].key
+    farm.store.delete(film)
+    assert farm.tessera("verify", job, code=1)["faults"] == [f"{film}: gone from the store"]
