@@ -2,7 +2,7 @@
 
 control    runs workflows only, and stays light
 tiles      renders, one thread a slot, and has a thread each for prepare and finalize
-isolated   renders one tile at a time that may kill its process
+isolated   renders one tile at a time in a process of its own, which the tile may kill
 all        supervises one of each and restarts what dies
 """
 
@@ -58,6 +58,7 @@ def control_workers(client: Client, name: str) -> list[Worker]:
 def render_workers(client: Client, settings: Settings, role: str, name: str) -> list[Worker]:
     """The workers of a rendering process. They share the store, the scenes and the compiled kernels."""
     from activities.finalize import FinalizeActivities
+    from activities.isolated import IsolatedActivities
     from activities.prepare import PrepareActivities
     from activities.records import RecordActivities
     from activities.scenes import SceneCache
@@ -89,7 +90,8 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
         )
 
     if role == "isolated":
-        return [worker(queues.isolated(fingerprint), 1, [tiles.render_tile])]
+        alone = IsolatedActivities(settings.store_url, settings.checkpoint_seconds, name)
+        return [worker(queues.isolated(fingerprint), 1, [alone.render_tile])]
     prepare = PrepareActivities(store, scenes, fingerprint, name)
     records = RecordActivities(store, name)
     service: list[object] = [

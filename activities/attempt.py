@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from temporalio import activity
+
+Beat = Callable[..., None]
+"""`beat`, or what stands for it where there is no Temporal."""
 
 
 class Stop(BaseException):
