@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from temporalio import activity
 
 Beat = Callable[..., None]
 """`beat`, or what stands for it where there is no Temporal."""
+
+
+_last_beat: dict[int, float] = {}
+"""When the attempt of each thread last told that it lives, by the monotonic clock."""
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """An attempt, for `silence`."""
+    thread = threading.get_ident()
+    _last_beat[thread] = time.monotonic()
+    try:
+        yield
+    finally:
+        del _last_beat[thread]
+
+
+def silence() -> float:
+    """Seconds since the most silent of this process's attempts was last heard of; 0 without any."""
+    now = time.monotonic()
+    return max((now - moment for moment in list(_last_beat.values())), default=0.0)
 
 
 class Stop(BaseException):
@@ -30,6 +54,7 @@ def beat(**details: Any) -> None:
     are a small plain dict: what cannot be decoded would be a failure that no retry mends.
     """
     activity.heartbeat(details)
+    _last_beat[threading.get_ident()] = time.monotonic()
     if activity.is_cancelled():
         raise Cancelled
     if activity.is_worker_shutdown():

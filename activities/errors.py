@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
+from activities.attempt import watched
 from contracts import ErrorCode
 from store import errors as store
 from tracer import errors as tracer
@@ -68,7 +69,8 @@ def coded_errors(worker: str) -> Iterator[None]:
     worker is this worker's identity, kept with the failure.
     """
     try:
-        yield
+        with watched():
+            yield
     except (ApplicationError, CancelledError, asyncio.CancelledError):
         raise
     except Exception as error:
