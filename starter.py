@@ -26,6 +26,7 @@ from client.commands import (
     submit_frames,
     watch_job,
 )
+from client.dead_letters import dead_letters, render_tile, retry_job
 from client.errors import ClientError, ExitCode, client_errors
 from client.listing import list_jobs
 from client.options import add_output_options, add_scene_options
@@ -83,7 +84,15 @@ def make_parser() -> argparse.ArgumentParser:
     job_command("watch", "follow a job until it ends", watch_job)
     job_command("pause", "stop rendering; nothing is lost", signal_job)
     job_command("resume", "go on after a pause", signal_job)
-    job_command("retry", "try a dead-lettered job again", signal_job)
+    retry = job_command("retry", "try a dead-lettered job again", retry_job)
+    retry.add_argument("--tile", action="append", metavar="TILE", help="only this dead tile; may be repeated")
+    letters = command("dead-letters", "the frames that wait for an operator", dead_letters)
+    letters.add_argument("action", choices=("list", "show"), nargs="?", default="list")
+    letters.add_argument("job", metavar="JOB", nargs="?", help="with show: all that is known of this job")
+    tile = job_command("render-tile", "render one tile in this process, without Temporal", render_tile)
+    tile.add_argument("tile", metavar="TILE", help="its id, as `dead-letters` and `status --tiles` print it")
+    tile.add_argument("--samples", type=int, metavar="N", help="only so many (default: all of the job's)")
+    tile.add_argument("-o", "--output", metavar="FILE", help="where to write the film")
     cancel = job_command("cancel", "end a job; submit it again to go on", cancel_job)
     cancel.add_argument("--discard", action="store_true", help="also remove the films made so far")
     add_output_options(job_command("fetch", "write a published picture", fetch_job))

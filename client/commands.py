@@ -33,7 +33,7 @@ async def render_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
             await _finish(opened, first.status, outputs[frame], given.exposure)
             for frame, first in zip(frames, submitted, strict=True)
         ]
-    _print_statuses(given, finished)
+    print_statuses(given, finished)
     return max(exit_code(status.status) for status in finished)
 
 
@@ -62,7 +62,7 @@ async def submit_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
                 file=sys.stderr,
             )
     if given.json:
-        _print_statuses(given, statuses)
+        print_statuses(given, statuses)
     else:
         for status in statuses:
             print(status.job_id)
@@ -93,7 +93,7 @@ async def show_status(given: argparse.Namespace, settings: Settings) -> ExitCode
     async with session(settings) as opened:
         status = await opened.status(given.job)
         if not given.tiles:
-            _print_statuses(given, [status])
+            print_statuses(given, [status])
             return ExitCode.DONE
         tiles = []
         if not status.status.is_final:
@@ -101,7 +101,7 @@ async def show_status(given: argparse.Namespace, settings: Settings) -> ExitCode
     if given.json:
         print_document(status.model_dump(mode="json") | {"in_flight": [tile._asdict() for tile in tiles]})
         return ExitCode.DONE
-    _print_statuses(given, [status])
+    print_statuses(given, [status])
     for tile in tiles:
         samples, attempt = f"{tile.samples:6} samples", f"attempt {tile.lost + 1}"
         print(f"{tile.tile_id}  {tile.status:16} {samples}, {attempt} {tile.worker}")
@@ -112,36 +112,34 @@ async def watch_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
     async with session(settings) as opened:
         with reporting() as report:
             status = await opened.wait(given.job, report)
-    _print_statuses(given, [status])
+    print_statuses(given, [status])
     return exit_code(status.status)
 
 
 async def signal_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    """pause, resume and retry: the command's name is the signal's."""
+    """pause and resume: the command's name is the signal's."""
     async with session(settings) as opened:
-        status = await _unfinished(opened, given.job)
-        if given.command == "retry" and status.status is not FrameStatus.DEAD_LETTERED:
-            raise BadInput(f"{given.job} is {status.status}: only a dead-lettered job waits for a retry")
+        await unfinished(opened, given.job)
         await opened.reach(lambda client: client.get_workflow_handle(given.job).signal(given.command))
         status = await opened.status(given.job)
-    _print_statuses(given, [status])
+    print_statuses(given, [status])
     return ExitCode.DONE
 
 
 async def cancel_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
     async with session(settings) as opened:
-        await _unfinished(opened, given.job)
+        await unfinished(opened, given.job)
         if given.discard:
             await opened.reach(
                 lambda client: client.get_workflow_handle(given.job).signal("discard_on_cancel")
             )
         await opened.reach(lambda client: client.get_workflow_handle(given.job).cancel())
         status = await opened.status(given.job)
-    _print_statuses(given, [status])
+    print_statuses(given, [status])
     return ExitCode.DONE
 
 
-async def _unfinished(opened: Session, job_id: str) -> JobStatus:
+async def unfinished(opened: Session, job_id: str) -> JobStatus:
     """The job's status; refuses, saying why, where there is nothing to signal."""
     status = await opened.status(job_id)
     if status.status.is_final:
@@ -170,7 +168,7 @@ def _frames(text: str) -> list[int]:
         raise BadInput(f"--frames: {error}") from error
 
 
-def _print_statuses(given: argparse.Namespace, statuses: list[JobStatus]) -> None:
+def print_statuses(given: argparse.Namespace, statuses: list[JobStatus]) -> None:
     if given.json:
         documents = [status.model_dump(mode="json") for status in statuses]
         print_document(documents[0] if len(documents) == 1 else documents)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
+from datetime import timedelta
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from client.errors import BadInput
 from client.request import Options
 
 
@@ -19,6 +22,11 @@ def add_scene_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tile", type=int, metavar="N", help="edge of a tile in pixels, at most 128")
     parser.add_argument(
         "--root", type=Path, metavar="DIR", help="where the scene may refer to (default: its folder)"
+    )
+    parser.add_argument(
+        "--park-limit",
+        metavar="AGE",
+        help="how long a dead-lettered frame waits: 2d, 12h (default: ever)",
     )
     picture = parser.add_argument_group("picture")
     picture.add_argument("--size", type=size, metavar="WxH", help="default: height 720, the camera's aspect")
@@ -91,6 +99,7 @@ def options_of(given: argparse.Namespace, default_project: str) -> Options:
         priority=given.priority,
         tile_size=given.tile,
         root=given.root,
+        park_limit_seconds=None if given.park_limit is None else int(age(given.park_limit).total_seconds()),
     )
 
 
@@ -105,6 +114,15 @@ def environment(given: argparse.Namespace) -> dict[str, Any] | None:
         return values | {"radiance": vector(given.environment)}
     except argparse.ArgumentTypeError:
         return values | {"path": given.environment}
+
+
+def age(text: str) -> timedelta:
+    """7d, 12h, 30m or 45s. Raises BadInput."""
+    match = re.fullmatch(r"(\d{1,6})([dhms])", text)
+    if match is None:
+        raise BadInput(f"{text!r} is no age, for example 7d, 12h or 30m")
+    unit = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}[match[2]]
+    return timedelta(**{unit: int(match[1])})
 
 
 def size(text: str) -> tuple[int, int]:

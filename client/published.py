@@ -66,7 +66,7 @@ def recorded(store: Store, job_id: str) -> JobStatus | None:
     manifest = published(store, job_id)
     if manifest is not None:
         return status_of(manifest)
-    request, stat = _request(store, job_id), store.stat(layout.job(job_id))
+    request, stat = request_of(store, job_id), store.stat(layout.job(job_id))
     if request is None or stat is None:
         return None
     return JobStatus(
@@ -80,7 +80,7 @@ def recorded(store: Store, job_id: str) -> JobStatus | None:
     )
 
 
-def _request(store: Store, job_id: str) -> FrameRequest | None:
+def request_of(store: Store, job_id: str) -> FrameRequest | None:
     """The request that the job's record keeps."""
     try:
         data, _ = store.get(layout.job(job_id))
@@ -127,7 +127,7 @@ def status_of(manifest: Manifest) -> JobStatus:
 
 def stored_samples(store: Store, job_id: str, sample_key: str) -> int:
     """Samples (pixels times samples a pixel) that a frame would go on from: those of its newest films."""
-    request = _request(store, job_id)
+    request = request_of(store, job_id)
     newest: dict[str, int] = {}
     for blob in store.list(layout.films(sample_key)):
         tile_id, samples = blob.key.split("/")[-2], layout.film_samples(blob.key)

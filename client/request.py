@@ -38,6 +38,7 @@ class Options:
     samples_per_pixel: int = 64
     priority: int = 50
     tile_size: int | None = None
+    park_limit_seconds: int | None = None
     root: str | Path | None = None
     """Where the scene may refer to; None for its folder."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -74,6 +75,7 @@ def make_requests(
                 picture_version=PICTURE_VERSION,
                 priority=options.priority,
                 tile_size=options.tile_size,
+                park_limit_seconds=options.park_limit_seconds,
             )
             for frame in frames
         ]

@@ -17,7 +17,15 @@ from temporalio.service import RPCError
 from client.errors import REFUSALS, Unreachable, client_errors
 from client.farm import FarmRecord, farm, farm_client, running_farm
 from client.fetch import fetch
-from client.published import answered, check_job_id, no_such_job, published, recorded, status_of
+from client.published import (
+    answered,
+    check_job_id,
+    no_such_job,
+    published,
+    recorded,
+    request_of,
+    status_of,
+)
 from client.request import LocalBundle
 from client.server import DATABASE
 from client.status import job_status
@@ -138,6 +146,13 @@ class Session:
     async def wait(self, job_id: str, on_status: Callable[[JobStatus], None]) -> JobStatus:
         """Watches the frame until it has ended or is parked."""
         return await watch(lambda: self.status(job_id), on_status)
+
+    def request(self, job_id: str) -> FrameRequest:
+        """What the job was asked to be. Raises BadInput for an unknown job."""
+        request = request_of(self.store, check_job_id(job_id))
+        if request is None:
+            raise no_such_job(job_id)
+        return request
 
     def manifest(self, job_id: str) -> Manifest | None:
         return published(self.store, check_job_id(job_id))
