@@ -34,6 +34,8 @@ class PendingTile(NamedTuple):
     lost: int
     """Attempts that have ended without a result."""
     worker: str
+    resumed: int
+    """Samples a pixel that the attempt took from a checkpoint."""
 
 
 def pending_tiles(activities: Iterable[PendingActivityInfo]) -> list[PendingTile]:
@@ -59,7 +61,7 @@ def _tile(activity: PendingActivityInfo) -> PendingTile:
     if waits:
         status = TileStatus.QUEUED if activity.attempt <= 1 else TileStatus.FAILED_RETRYABLE
     else:
-        status = TileStatus.PROGRESSING if beats and details else TileStatus.LEASED
+        status = TileStatus.PROGRESSING if beats and "samples" in details else TileStatus.LEASED
     return PendingTile(
         tile_id=tile_id,
         status=status,
@@ -68,6 +70,7 @@ def _tile(activity: PendingActivityInfo) -> PendingTile:
         begun=activity.attempt - waits,
         lost=activity.attempt - 1,
         worker=activity.last_worker_identity,
+        resumed=int(details.get("resumed", 0)) if beats else 0,
     )
 
 
