@@ -146,8 +146,9 @@ class Session:
         """Where this session looks for jobs, in words: most often the wrong folder is the whole trouble."""
         if not self.embedded:
             return f"Temporal at {temporal_address()} and the store {self.settings.store_url}"
-        folder = self.settings.state_dir.resolve()
-        return f"the local farm of {folder} (each folder has its own; TESSERA_STATE_DIR names another)"
+        farm, store = self.settings.state_dir.resolve(), self.settings.store
+        beside = f" and the store {store}" if store else ""
+        return f"the local farm of {farm}{beside} (each folder has its own; TESSERA_STATE_DIR names another)"
 
     @property
     def is_new(self) -> bool:
