@@ -32,13 +32,12 @@ def refuse_ended(status: JobStatus) -> None:
     job, ended = status.job_id, status.status
     if ended is FrameStatus.COMPLETED and status.result is not None:
         raise BadInput(
-            f"{job} is completed and published: there is nothing to cancel, and --discard removes only what is "
-            "not published; `tessera fetch` writes the picture"
+            f"{job} is completed and its picture is published: there is nothing to cancel, and --discard does "
+            "not apply; `tessera fetch` writes the picture"
         )
     if ended is FrameStatus.CANCELLED:
         raise BadInput(
-            f"{job} is cancelled already; what its films have is kept unless it was discarded, and submitting it "
-            "again takes it up there"
+            f"{job} is cancelled already; submitting it again goes on from the films that are there"
         )
     if ended.is_final:
         raise BadInput(f"{job} is {ended}: it has ended, and there is nothing to cancel")
@@ -60,8 +59,8 @@ def outcome(status: JobStatus, discard: bool, ended: bool) -> str:
     """What a person wants to know after a cancel."""
     if not ended:
         return (
-            f"cancel is requested, but the run has not ended within {END_SECONDS:.0f} s; it does as soon as a "
-            f"worker takes note: {describe(status)}"
+            f"cancel is requested, but the run has not ended within {END_SECONDS:.0f} s; it does as soon as "
+            f"its workers take note: {describe(status)}"
         )
     if status.status is not FrameStatus.CANCELLED:  # it was faster than the cancel
         return describe(status)
@@ -69,4 +68,6 @@ def outcome(status: JobStatus, discard: bool, ended: bool) -> str:
         return "cancelled; its films are removed" if discard else "cancelled; nothing had been rendered"
     if discard:
         return f"cancelled, but not all films could be removed: {percent(status).strip()} is still there"
-    return f"cancelled; {percent(status).strip()} is rendered and kept: submitting it again goes on from there"
+    return (
+        f"cancelled; {percent(status).strip()} is rendered and kept: submitting it again goes on from there"
+    )

@@ -33,15 +33,19 @@ async def render_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
         finished = []
         for frame, first in zip(frames, submitted, strict=True):
             title = f"frame {frame}  " if len(frames) > 1 else ""
-            with reporting(told, title) as report:
-                status = first.status
-                if status.result is None:
-                    status = await opened.wait(status.job_id, report)
+            status = await _wait(opened, first.status, told, title)
             if status.status is FrameStatus.COMPLETED:
                 _fetch(opened, status.job_id, outputs[frame], given.exposure)
             finished.append(status)
     print_statuses(given, finished)
     return max(exit_code(status.status) for status in finished)
+
+
+async def _wait(opened: Session, first: JobStatus, told: Told, title: str) -> JobStatus:
+    if first.result is not None:
+        return first
+    with reporting(told, title) as report:
+        return await opened.wait(first.job_id, report)
 
 
 def _requests(

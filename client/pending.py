@@ -114,7 +114,7 @@ def _failed_at(activity: PendingActivityInfo) -> datetime:
     """When the last attempt ended; of a lost one, when it was last heard of. The server forgets the times of
     an attempt that it gave up itself."""
     for name in ("last_attempt_complete_time", "last_heartbeat_time", "last_started_time"):
-        if activity.HasField(name):  # type: ignore[arg-type]  # the stub knows only literal names
+        if activity.HasField(name):
             known: Timestamp = getattr(activity, name)
             return known.ToDatetime(tzinfo=UTC)
     return activity.scheduled_time.ToDatetime(tzinfo=UTC)

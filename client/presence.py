@@ -16,12 +16,14 @@ from store.lease import LeaseState
 from tracer import engine
 from workflows import queues
 
+NOBODY = "no tile worker is polling yet: it is still starting, or has to be started"
+
 
 async def nobody_note(client: Client, status: JobStatus, at_work: int) -> str | None:
     """Says so where the frame waits for a worker that does not exist."""
     if status.status is FrameStatus.QUEUED:
         if not await _has_workers(client, queues.SERVICE):
-            return "no tile worker is polling yet"
+            return NOBODY
     elif status.engine and not at_work:
         queue = {
             FrameStatus.RUNNING: queues.tiles,
@@ -37,11 +39,11 @@ async def nobody_note(client: Client, status: JobStatus, at_work: int) -> str | 
 
 def _no_worker_of(wanted: str) -> str:
     if wanted == engine.fingerprint():  # only the workers are missing, or they are still starting
-        return "no tile worker is polling yet"
+        return NOBODY
     return (
-        f"no worker of engine {wanted} is polling, and this program's is {engine.fingerprint()}: start a worker "
-        "of that engine, or cancel and submit again to render with the present one (films of the old one are "
-        "not used then)"
+        f"no worker of engine {wanted} is polling, and this program's is {engine.fingerprint()}: start a "
+        "worker of that engine, or cancel and submit again to render with the present one (films of the old "
+        "one are not used then)"
     )
 
 

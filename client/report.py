@@ -34,8 +34,12 @@ def reporting(told: Told, title: str = "") -> Iterator[Report]:
 
 
 def percent(status: JobStatus) -> str:
+    return percent_of(status.progress)
+
+
+def percent_of(progress: float) -> str:
     """Cut off, not rounded: 100.0 % is said only of a frame that has all its samples."""
-    return f"{math.floor(1000 * status.progress + 1e-6) / 10:5.1f} %"
+    return f"{math.floor(1000 * progress + 1e-6) / 10:5.1f} %"
 
 
 def describe(status: JobStatus) -> str:
@@ -123,8 +127,6 @@ def live_report(told: Told, title: str) -> Iterator[Report]:
             for warning in told.new(warnings_of(status)):
                 progress.console.print(warning, markup=False, highlight=False)
             text = describe(status) + rate.text(status, time.monotonic())
-            progress.update(
-                task, completed=status.progress, text=text, share=f"{title}{percent(status)}"
-            )
+            progress.update(task, completed=status.progress, text=text, share=f"{title}{percent(status)}")
 
         yield report

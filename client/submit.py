@@ -50,9 +50,7 @@ async def start(client: Client, store: Store, request: FrameRequest) -> str | No
             if published(store, job_id, request.idempotency_key) is not None:
                 return None
             await _start(client, request, WorkflowIDReusePolicy.ALLOW_DUPLICATE)
-            note = (
-                "Temporal calls this frame completed, but its manifest is gone from the store: rendering again"
-            )
+            note = "Temporal calls this frame completed, but its manifest is gone: rendering again"
         description = await client.get_workflow_handle(job_id).describe(rpc_timeout=RPC_TIMEOUT)
         if await key_of(description) != request.idempotency_key:
             raise conflict(job_id)
@@ -62,8 +60,8 @@ async def start(client: Client, store: Store, request: FrameRequest) -> str | No
         print(f"{job_id} is just being cancelled: waiting for its end to start it again", file=sys.stderr)
         if not await wait_for_end(client, description):
             raise Unreachable(
-                f"{job_id}: a cancel was requested, and the run has not ended within {END_SECONDS:.0f} s: is any "
-                "worker there? Submit again when `tessera status` says cancelled"
+                f"{job_id} is being cancelled and has not ended within {END_SECONDS:.0f} s: is any worker there? "
+                "Submit it again when `tessera status` says cancelled"
             )
 
 
@@ -119,7 +117,10 @@ async def _start(client: Client, request: FrameRequest, reuse: WorkflowIDReusePo
         task_queue=queues.CONTROL,
         id_reuse_policy=reuse,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        memo={KEY_MEMO: request.idempotency_key, PICTURE_MEMO: {"size": size, "spp": request.samples_per_pixel}},
+        memo={
+            KEY_MEMO: request.idempotency_key,
+            PICTURE_MEMO: {"size": size, "spp": request.samples_per_pixel},
+        },
         search_attributes=attributes.of_request(request),
         static_summary=f"{scene} frame {request.frame_number}, {request.samples_per_pixel} samples",
         static_details=f"project {request.project_id}, {size or 'default size'}, depth {settings.max_depth}",
