@@ -32,8 +32,8 @@ def refuse_ended(status: JobStatus) -> None:
     job, ended = status.job_id, status.status
     if ended is FrameStatus.COMPLETED and status.result is not None:
         raise BadInput(
-            f"{job} is completed and its picture is published: there is nothing to cancel, and --discard does "
-            "not apply; `tessera fetch` writes the picture"
+            f"{job} is completed and its picture is published: there is nothing to cancel, and --discard "
+            "does not apply; `tessera fetch` writes the picture"
         )
     if ended is FrameStatus.CANCELLED:
         raise BadInput(

@@ -87,7 +87,7 @@ def options_of(given: argparse.Namespace, default_project: str) -> Options:
     if any(value is not None for value in camera.values()):
         settings["camera_override"] = {key: value for key, value in camera.items() if value is not None}
     return Options(
-        project=given.project or default_project,
+        project=default_project if given.project is None else given.project,
         camera=given.camera,
         samples_per_pixel=given.spp,
         settings=settings,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from client.pending import PendingTile
 from client.published import damaged, recorded_request, stored_tiles, tile_area
-from contracts import FramePlan, JobStatus
+from contracts import FramePlan, FrameRequest, JobStatus
 from store import NotFound, Store, layout
 from tracer import engine
 from workflows.tiling import tile_count
@@ -37,7 +37,7 @@ class Progress:
         self._job_id = job_id
         self._clock = clock
         self._plan: FramePlan | None = None
-        self._target: int | None = None
+        self._request: FrameRequest | None = None
         self._listing: Listing | None = None
         self._listed_key = ""
         self._shown = 0
@@ -76,10 +76,12 @@ class Progress:
 
     def _samples_target(self) -> int:
         """Samples a pixel that the job was asked for; none where its record is gone."""
-        if self._target is None:
-            request = recorded_request(self._store, self._job_id)
-            self._target = request.samples_per_pixel if request else 0
-        return self._target
+        request = self._recorded()
+        return request.samples_per_pixel if request else 0
+
+    def _recorded(self) -> FrameRequest | None:
+        self._request = self._request or recorded_request(self._store, self._job_id)
+        return self._request
 
     def _with_plan(self, status: JobStatus) -> JobStatus:
         """Before the frame is prepared, and where no control worker answers, the workflow names no plan. A
@@ -104,7 +106,7 @@ class Progress:
 
     def _stored_plan(self) -> FramePlan | None:
         """The plan of this program's engine: one that the workers' engine, if it is another, does not use."""
-        request = recorded_request(self._store, self._job_id)
+        request = self._recorded()
         if request is None:
             return None
         place = layout.plan(request.sample_key(engine.fingerprint()))

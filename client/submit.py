@@ -60,8 +60,8 @@ async def start(client: Client, store: Store, request: FrameRequest) -> str | No
         print(f"{job_id} is just being cancelled: waiting for its end to start it again", file=sys.stderr)
         if not await wait_for_end(client, description):
             raise Unreachable(
-                f"{job_id} is being cancelled and has not ended within {END_SECONDS:.0f} s: is any worker there? "
-                "Submit it again when `tessera status` says cancelled"
+                f"{job_id} is being cancelled and has not ended within {END_SECONDS:.0f} s: is any worker "
+                "there? Submit it again when `tessera status` says cancelled"
             )
 
 

@@ -13,9 +13,12 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 
+from client.presence import NOBODY
 from client.submit import KEY_MEMO
 from client.upload import upload
 from contracts import (
+    FinalizeOutcome,
+    FinalizeTask,
     FramePlan,
     FrameRequest,
     JobStatus,
@@ -25,9 +28,11 @@ from contracts import (
 )
 from starter import render_frame, submit_frame
 from store import layout
+from store.lease import acquire
 from tests.client.conftest import publish_frame
 from tests.client.desk import PATIENCE, Desk
 from tests.workflows.farm import binary
+from tracer.engine import fingerprint
 from workflows import attributes, queues
 
 
@@ -134,7 +139,8 @@ async def test_pause_resume_and_cancel(desk: Desk) -> None:
         assert (await desk.until(job, lambda s: s["tiles"]["running"] == 0))["status"] == "paused"
         assert (await desk.run("resume", job)).content["status"] == "running"
         assert (await desk.run("retry", job)).code == 2
-        assert (await desk.run("cancel", job)).code == 0
+        cancelled = await desk.run("cancel", job)
+        assert (cancelled.code, cancelled.content["status"]) == (0, "cancelled")
         watched = await desk.run("watch", job)
         assert (watched.code, watched.content["status"]) == (4, "cancelled")
         assert not desk.farm.discarded
@@ -150,9 +156,65 @@ async def test_cancel_discard_removes_what_was_made(desk: Desk) -> None:
     async with desk.farm.running(desk.client):
         job = await desk.submit()
         await desk.until_status(job, "running")
-        await desk.run("cancel", job, "--discard")
-        await desk.until_status(job, "cancelled")
-    assert desk.farm.discarded
+        code, out, _ = await desk.say("cancel", job, "--discard")
+        assert (code, out) == (0, f"{job}\ncancelled; its films are removed\n")
+        assert desk.farm.discarded
+        again = await desk.run("cancel", job)
+        assert again.code == 2 and "cancelled already" in again.errors
+
+
+async def test_what_is_published_cannot_be_cancelled(desk: Desk) -> None:
+    async with desk.farm.running(desk.client):
+        job = (await desk.run("render", str(desk.scene), "-o", "a.exr")).content["job_id"]
+        refused = await desk.run("cancel", job, "--discard")
+        assert refused.code == 2
+        assert "published: there is nothing to cancel, and --discard does not apply" in refused.errors
+
+
+async def test_a_submit_while_the_frame_is_being_cancelled_starts_it_again(desk: Desk) -> None:
+    """The cancelled run must not answer for the new one, however long its tiles take to stop."""
+    stopping, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow_to_stop(task: TileTask, kind: str) -> TileResult:
+        await desk.farm.until_stopped(task, kind)
+        stopping.set()
+        while not may_end.is_set():
+            activity.heartbeat()
+            await asyncio.sleep(0.05)
+        return TileResult(outcome=TileOutcome.STOPPED, finished=0)
+
+    desk.farm.render = slow_to_stop
+    async with desk.farm.running(desk.client):
+        job = await desk.submit()
+        await desk.until(job, lambda s: s["tiles"]["running"] == 3)
+        first = await desk.client.get_workflow_handle(job).describe()
+        await desk.client.get_workflow_handle(job).cancel()
+        await asyncio.wait_for(stopping.wait(), 30)
+        assert "being cancelled" in (await desk.run("status", job)).content["note"]
+
+        desk.farm.render = desk.farm.rendered
+        rendering = asyncio.create_task(desk.run("render", str(desk.scene), "-o", "a.exr"))
+        while "just being cancelled: waiting" not in (seen := desk.errors()):
+            assert not rendering.done(), (rendering.result(), seen)
+            await asyncio.sleep(0.05)
+        may_end.set()
+        done = await rendering
+    assert (done.code, done.content["status"]) == (0, "completed")
+    assert (await desk.client.get_workflow_handle(job).describe()).run_id != first.run_id
+
+
+async def test_a_cancelled_run_that_does_not_end_is_not_waited_for_without_limit(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("client.submit.END_SECONDS", 0.3)
+    monkeypatch.setattr("client.cancel.END_SECONDS", 0.3)
+    monkeypatch.setattr(queues, "CONTROL", "tessera-control-of-nobody")
+    job = await desk.submit()
+    code, out, _ = await desk.say("cancel", job)
+    assert code == 0 and "cancel is requested, but the run has not ended within 0 s" in out
+    refused = await desk.run("submit", str(desk.scene))
+    assert refused.code == 69 and "being cancelled and has not ended" in refused.errors
+    await desk.client.get_workflow_handle(job).terminate()
 
 
 async def test_progress_moves_by_the_samples_of_running_tiles(desk: Desk) -> None:
@@ -175,6 +237,87 @@ async def test_progress_moves_by_the_samples_of_running_tiles(desk: Desk) -> Non
         shown = (await desk.run("status", job, "--tiles")).content["in_flight"]
         assert {tile["status"] for tile in shown} == {"progressing"}
         assert {(tile["samples"], tile["done"]) for tile in shown} == {(4, 4 * 256)}
+        await desk.run("cancel", job)
+
+
+async def test_progress_does_not_go_back_over_a_pause_and_a_cancel(desk: Desk) -> None:
+    """What the tiles had when they were stopped is in the store, and counts while they wait to begin again."""
+
+    async def half(task: TileTask, kind: str) -> TileResult:
+        tile = task.tiles[0]
+        try:
+            while True:
+                activity.heartbeat({"tile": tile.tile_id, "samples": 4, "stored": 0, "done": 4 * tile.area})
+                await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            key = layout.film(task.sample_key, tile.tile_id, 5)
+            if desk.store.stat(key) is None:
+                desk.store.put_new(key, b"film")
+            return TileResult(outcome=TileOutcome.STOPPED, finished=0)
+
+    async def planned(request: FrameRequest) -> FramePlan:
+        plan = await desk.farm.planned(request)
+        plan = plan.model_copy(update={"sample_key": request.sample_key(fingerprint())})
+        if desk.store.stat(layout.plan(plan.sample_key)) is None:
+            desk.store.put_new(layout.plan(plan.sample_key), plan.model_dump_json().encode())
+        return plan
+
+    async def never(request: FrameRequest) -> FramePlan:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    desk.farm.prepare, desk.farm.render = planned, half
+    async with desk.farm.running(desk.client):
+        job = await desk.submit("--spp", "8")
+        await desk.until(job, lambda s: s["progress"] == pytest.approx(4 / 8))
+        await desk.run("pause", job)
+        await desk.until(job, lambda s: s["tiles"]["running"] == 0 and s["progress"] == pytest.approx(5 / 8))
+        await desk.run("resume", job)
+        for _ in range(20):
+            assert (await desk.run("status", job)).content["progress"] == pytest.approx(5 / 8)
+        cancelled = (await desk.run("cancel", job)).content
+        assert (cancelled["status"], cancelled["progress"]) == ("cancelled", pytest.approx(5 / 8))
+
+        desk.farm.prepare = never
+        again = await desk.run("submit", str(desk.scene), "--spp", "8")
+        assert (again.content["status"], again.content["progress"]) == ("queued", pytest.approx(5 / 8))
+        listed = (await desk.run("list", "--project", desk.folder.name)).content["frames"]
+        assert [row["progress"] for row in listed] == [pytest.approx(5 / 8)]
+        await desk.client.get_workflow_handle(job).terminate()
+
+
+async def test_the_lease_is_told_while_a_frame_is_finalized(desk: Desk) -> None:
+    finalizing, seen = asyncio.Event(), asyncio.Event()
+
+    async def finalize(task: FinalizeTask) -> FinalizeOutcome:
+        with acquire(desk.store, layout.lease(task.job_id), "run/finalize/1", 30.0):
+            finalizing.set()
+            while not seen.is_set():
+                activity.heartbeat()
+                await asyncio.sleep(0.05)
+            return await desk.publish(task)
+
+    desk.farm.finalize = finalize
+    async with desk.farm.running(desk.client):
+        job = await desk.submit("--spp", "8")
+        await asyncio.wait_for(finalizing.wait(), 30)
+        status = (await desk.run("status", job)).content
+        assert (status["status"], status["progress"]) == ("finalizing", 1.0)
+        assert (status["lease"]["owner"], status["lease"]["fence"]) == ("run/finalize/1", 1)
+        seen.set()
+        done = (await desk.run("watch", job)).content
+    assert (done["status"], done["lease"]) == ("completed", None)
+
+
+async def test_a_worker_of_the_present_engine_has_only_to_be_started(desk: Desk) -> None:
+    async def planned(request: FrameRequest) -> FramePlan:
+        return (await desk.farm.planned(request)).model_copy(update={"engine": fingerprint()})
+
+    desk.farm.prepare = planned
+    async with desk.farm.running(desk.client):
+        job = await desk.submit()
+        status = await desk.until(job, lambda s: s["status"] == "running")
+        assert status["note"] == NOBODY
         await desk.run("cancel", job)
 
 
@@ -276,6 +419,14 @@ async def test_several_frames_are_a_job_each_and_a_list(desk: Desk) -> None:
             if len(rows) == 3:
                 break
             await asyncio.sleep(0.05)
+        named = [line for line in done.errors.splitlines() if "%" in line]
+        assert named and all(line.startswith(("frame 1 ", "frame 3 ", "frame 7 ")) for line in named)
+        out = (await desk.say("list", *words))[1].splitlines()
+    assert out[0].split() == ["STATUS", "PROGRESS", "FRAME", "SIZE", "SPP", "AGE", "SCENE", "JOB"]
+    assert {row["job_id"] for row in rows} == {line.split()[-1] for line in out[1:]}
+    assert {(row["size"], row["samples_per_pixel"], row["scene"]) for row in rows} == {
+        (None, 64, "tri angle.obj")
+    }
     assert {row["frame"] for row in rows} == {1, 3, 7}
     assert {row["job_id"] for row in rows} == {status["job_id"] for status in done.content}
     assert len((await desk.run("list", "--limit", "1")).content["frames"]) == 1
