@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,7 @@ async def test_a_cancelled_run_that_does_not_end_is_not_waited_for_without_limit
 ) -> None:
     monkeypatch.setattr("client.submit.END_SECONDS", 0.3)
     monkeypatch.setattr("client.cancel.END_SECONDS", 0.3)
+    monkeypatch.setattr("client.session.QUERY_TIMEOUT", timedelta(seconds=0.2))
     monkeypatch.setattr(queues, "CONTROL", "tessera-control-of-nobody")
     job = await desk.submit()
     code, out, _ = await desk.say("cancel", job)
@@ -241,7 +243,7 @@ async def test_progress_moves_by_the_samples_of_running_tiles(desk: Desk) -> Non
 
 
 async def test_progress_does_not_go_back_over_a_pause_and_a_cancel(desk: Desk) -> None:
-    """What the tiles had when they were stopped is in the store, and counts while they wait to begin again."""
+    """What the tiles had when they were stopped is in the store, and counts while they wait again."""
 
     async def half(task: TileTask, kind: str) -> TileResult:
         tile = task.tiles[0]
@@ -374,6 +376,7 @@ async def test_a_failure_that_is_being_retried_is_shown(desk: Desk) -> None:
 
 async def test_nobody_there_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "CONTROL", "tessera-control-of-nobody")
+    monkeypatch.setattr("client.session.QUERY_TIMEOUT", timedelta(seconds=0.2))
     job = await desk.submit()
     status = (await desk.run("status", job)).content
     assert (status["status"], status["samples"]["target"]) == ("queued", 0)

@@ -39,7 +39,7 @@ class Frame:
         self.progress = Progress(store, request.job_id, lambda: self.now)
 
     def look(self, *tiles: PendingTile, **more: Any) -> float:
-        known = {"input_hash": KEY, "samples": SampleCounts(target=TARGET)}
+        known: dict[str, Any] = {"input_hash": KEY, "samples": SampleCounts(target=TARGET)}
         return self.progress.complete(job(**(known | more)), tiles).progress
 
     def store_film(self, tile: int, samples: int) -> None:
