@@ -67,7 +67,7 @@ class Version(argparse.Action):
         try:
             version = metadata.version("tessera")
         except metadata.PackageNotFoundError:
-            version = "from its sources"
+            version = "(not installed)"
         print(f"tessera {version}, picture version {engine.PICTURE_VERSION}, engine {engine.fingerprint()}")
         parser.exit()
 

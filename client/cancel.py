@@ -62,12 +62,17 @@ def outcome(status: JobStatus, discard: bool, ended: bool) -> str:
             f"cancel is requested, but the run has not ended within {END_SECONDS:.0f} s; it does as soon as "
             f"its workers take note: {describe(status)}"
         )
-    if status.status is not FrameStatus.CANCELLED:  # it was faster than the cancel
-        return describe(status)
+    if not status.status.is_final:
+        return f"cancelled, and submitted again meanwhile: {describe(status)}"
+    if status.status is not FrameStatus.CANCELLED:
+        return f"it ended before the cancel reached it: {describe(status)}"
     if status.progress == 0:
         return "cancelled; its films are removed" if discard else "cancelled; nothing had been rendered"
     if discard:
-        return f"cancelled, but not all films could be removed: {percent(status).strip()} is still there"
+        return (
+            f"cancelled; films of {percent(status).strip()} are still there: of a published frame of fewer "
+            "samples, or they could not be removed"
+        )
     return (
         f"cancelled; {percent(status).strip()} is rendered and kept: submitting it again goes on from there"
     )

@@ -53,6 +53,21 @@ class Progress:
         done = min(self._done(status, list(tiles)), status.samples.target)
         return status.model_copy(update={"progress": done / status.samples.target})
 
+    def of_ended(self, status: JobStatus) -> JobStatus:
+        """The same for a run that has ended: what a later one would go on from. The ended one's own counts
+        say nothing of that, for it may have discarded its films."""
+        status = self._with_plan(status)
+        if not status.input_hash or not status.samples.target:
+            return status
+        stored = self._list(status.input_hash).samples
+        rendered = sum(samples == self._samples_target() for samples in stored.values())
+        return status.model_copy(
+            update={
+                "progress": min(1.0, _sum(stored, ()) / status.samples.target),
+                "tiles": status.tiles.model_copy(update={"rendered": rendered, "running": 0}),
+            }
+        )
+
     def _done(self, status: JobStatus, tiles: list[PendingTile]) -> int:
         """Samples (pixels times samples a pixel) that are in the store or with running tiles. Less than last
         time only if a fresh listing says so."""

@@ -148,8 +148,7 @@ async def _closed(
         updates["note"] = "its manifest is gone from the store: submit again to render it again"
         updates["result"] = None
     else:
-        status = progress.complete(status)
-        updates["tiles"] = status.tiles.model_copy(update={"running": 0})
+        status = progress.of_ended(status)
         explained = status.error is not None and status.error.code.is_terminal
         if ended is FrameStatus.FAILED_TERMINAL and not explained:
             updates["error"] = await _failure(client, description)

@@ -108,3 +108,19 @@ def test_a_frame_that_is_submitted_again_begins_where_its_films_are(frame: Frame
     status = frame.progress.complete(queued)
     assert status.progress == pytest.approx(4 / 16)
     assert (status.tiles.total, status.samples.target, status.input_hash) == (2, TARGET, key)
+
+
+def test_of_a_run_that_has_ended_only_its_films_count(frame: Frame) -> None:
+    rendered = SampleCounts(target=TARGET, rendered=TARGET // 2)
+    tiles = TileCounts(total=2, rendered=1, running=1)
+    ended = job(FrameStatus.CANCELLED, input_hash=KEY, samples=rendered, tiles=tiles)
+    frame.look(beating(0, 5))
+    frame.store_film(0, SAMPLES)
+    frame.store_film(1, 2)
+    status = frame.progress.of_ended(ended)
+    assert status.progress == pytest.approx(10 / 16)
+    assert (status.tiles.rendered, status.tiles.running) == (1, 0)
+    for blob in list(frame.store.list("films/")):
+        frame.store.delete(blob.key)
+    status = frame.progress.of_ended(ended)
+    assert (status.progress, status.tiles.rendered) == (0.0, 0)
