@@ -19,7 +19,7 @@ from contracts import (
 )
 from starter import main
 from store import LocalStore, layout
-from tests.client.conftest import publish_frame
+from tests.client.published_frame import publish_frame
 from tests.workflows.farm import Farm
 
 PATIENCE = 400

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from temporalio import activity
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
-from temporalio.testing import WorkflowEnvironment
 
 from client.presence import NOBODY
 from client.submit import KEY_MEMO
@@ -30,40 +25,12 @@ from contracts import (
 from starter import render_frame, submit_frame
 from store import layout
 from store.lease import acquire
-from tests.client.conftest import publish_frame
 from tests.client.desk import PATIENCE, Desk
-from tests.workflows.farm import binary
+from tests.client.published_frame import publish_frame
 from tracer.engine import fingerprint
-from workflows import attributes, queues
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=binary("temporal"),
-        search_attributes=attributes.ALL,
-        data_converter=pydantic_data_converter,
-        dev_server_extra_args=["--dynamic-config-value", 'history.timerProcessorMaxTimeShift="50ms"'],
-    ) as environment:
-        yield environment
-
+from workflows import queues
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest.fixture
-def desk(
-    server: WorkflowEnvironment,
-    scene: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Desk:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TEMPORAL_ADDRESS", server.client.service_client.config.target_host)
-    monkeypatch.setenv("TESSERA_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("TESSERA_PROJECT", tmp_path.name)  # each test has jobs of its own
-    return Desk(server.client, tmp_path, scene, capsys)
 
 
 async def test_render_ends_with_a_picture_and_every_field_of_the_contract(desk: Desk) -> None:
@@ -130,95 +97,6 @@ async def test_a_running_frame_of_another_key_is_a_conflict(desk: Desk) -> None:
     await desk.client.get_workflow_handle(job).terminate()
 
 
-async def test_pause_resume_and_cancel(desk: Desk) -> None:
-    desk.farm.render = desk.farm.until_stopped
-    async with desk.farm.running(desk.client):
-        job = await desk.submit()
-        status = await desk.until(job, lambda s: s["tiles"]["running"] == 3)
-        assert (status["status"], status["attempts"]["total"]) == ("running", 3)
-        assert (await desk.run("pause", job)).content["status"] == "paused"
-        assert (await desk.until(job, lambda s: s["tiles"]["running"] == 0))["status"] == "paused"
-        assert (await desk.run("resume", job)).content["status"] == "running"
-        assert (await desk.run("retry", job)).code == 2
-        cancelled = await desk.run("cancel", job)
-        assert (cancelled.code, cancelled.content["status"]) == (0, "cancelled")
-        watched = await desk.run("watch", job)
-        assert (watched.code, watched.content["status"]) == (4, "cancelled")
-        assert not desk.farm.discarded
-        refused = await desk.run("pause", job)
-        assert refused.code == 2 and "cancelled already" in refused.errors
-
-        desk.farm.render = desk.farm.rendered
-        assert (await desk.run("render", str(desk.scene), "-o", "a.exr")).code == 0
-
-
-async def test_cancel_discard_removes_what_was_made(desk: Desk) -> None:
-    desk.farm.render = desk.farm.until_stopped
-    async with desk.farm.running(desk.client):
-        job = await desk.submit()
-        await desk.until_status(job, "running")
-        code, out, _ = await desk.say("cancel", job, "--discard")
-        assert (code, out) == (0, f"{job}\ncancelled; its films are removed\n")
-        assert desk.farm.discarded
-        again = await desk.run("cancel", job)
-        assert again.code == 2 and "cancelled already" in again.errors
-
-
-async def test_what_is_published_cannot_be_cancelled(desk: Desk) -> None:
-    async with desk.farm.running(desk.client):
-        job = (await desk.run("render", str(desk.scene), "-o", "a.exr")).content["job_id"]
-        refused = await desk.run("cancel", job, "--discard")
-        assert refused.code == 2
-        assert "published: there is nothing to cancel, and --discard does not apply" in refused.errors
-
-
-async def test_a_submit_while_the_frame_is_being_cancelled_starts_it_again(desk: Desk) -> None:
-    """The cancelled run must not answer for the new one, however long its tiles take to stop."""
-    stopping, may_end = asyncio.Event(), asyncio.Event()
-
-    async def slow_to_stop(task: TileTask, kind: str) -> TileResult:
-        await desk.farm.until_stopped(task, kind)
-        stopping.set()
-        while not may_end.is_set():
-            activity.heartbeat()
-            await asyncio.sleep(0.05)
-        return TileResult(outcome=TileOutcome.STOPPED, finished=0)
-
-    desk.farm.render = slow_to_stop
-    async with desk.farm.running(desk.client):
-        job = await desk.submit()
-        await desk.until(job, lambda s: s["tiles"]["running"] == 3)
-        first = await desk.client.get_workflow_handle(job).describe()
-        await desk.client.get_workflow_handle(job).cancel()
-        await asyncio.wait_for(stopping.wait(), 30)
-        assert "being cancelled" in (await desk.run("status", job)).content["note"]
-
-        desk.farm.render = desk.farm.rendered
-        rendering = asyncio.create_task(desk.run("render", str(desk.scene), "-o", "a.exr"))
-        while "just being cancelled: waiting" not in (seen := desk.errors()):
-            assert not rendering.done(), (rendering.result(), seen)
-            await asyncio.sleep(0.05)
-        may_end.set()
-        done = await rendering
-    assert (done.code, done.content["status"]) == (0, "completed")
-    assert (await desk.client.get_workflow_handle(job).describe()).run_id != first.run_id
-
-
-async def test_a_cancelled_run_that_does_not_end_is_not_waited_for_without_limit(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("client.submit.END_SECONDS", 0.3)
-    monkeypatch.setattr("client.cancel.END_SECONDS", 0.3)
-    monkeypatch.setattr("client.session.QUERY_TIMEOUT", timedelta(seconds=0.2))
-    monkeypatch.setattr(queues, "CONTROL", "tessera-control-of-nobody")
-    job = await desk.submit()
-    code, out, _ = await desk.say("cancel", job)
-    assert code == 0 and "cancel is requested, but the run has not ended within 0 s" in out
-    refused = await desk.run("submit", str(desk.scene))
-    assert refused.code == 69 and "being cancelled and has not ended" in refused.errors
-    await desk.client.get_workflow_handle(job).terminate()
-
-
 async def test_progress_moves_by_the_samples_of_running_tiles(desk: Desk) -> None:
     async def half(task: TileTask, kind: str) -> TileResult:
         tile = task.tiles[0]
@@ -240,52 +118,6 @@ async def test_progress_moves_by_the_samples_of_running_tiles(desk: Desk) -> Non
         assert {tile["status"] for tile in shown} == {"progressing"}
         assert {(tile["samples"], tile["done"]) for tile in shown} == {(4, 4 * 256)}
         await desk.run("cancel", job)
-
-
-async def test_progress_does_not_go_back_over_a_pause_and_a_cancel(desk: Desk) -> None:
-    """What the tiles had when they were stopped is in the store, and counts while they wait again."""
-
-    async def half(task: TileTask, kind: str) -> TileResult:
-        tile = task.tiles[0]
-        try:
-            while True:
-                activity.heartbeat({"tile": tile.tile_id, "samples": 4, "stored": 0, "done": 4 * tile.area})
-                await asyncio.sleep(0.05)
-        except asyncio.CancelledError:
-            key = layout.film(task.sample_key, tile.tile_id, 5)
-            if desk.store.stat(key) is None:
-                desk.store.put_new(key, b"film")
-            return TileResult(outcome=TileOutcome.STOPPED, finished=0)
-
-    async def planned(request: FrameRequest) -> FramePlan:
-        plan = await desk.farm.planned(request)
-        plan = plan.model_copy(update={"sample_key": request.sample_key(fingerprint())})
-        if desk.store.stat(layout.plan(plan.sample_key)) is None:
-            desk.store.put_new(layout.plan(plan.sample_key), plan.model_dump_json().encode())
-        return plan
-
-    async def never(request: FrameRequest) -> FramePlan:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    desk.farm.prepare, desk.farm.render = planned, half
-    async with desk.farm.running(desk.client):
-        job = await desk.submit("--spp", "8")
-        await desk.until(job, lambda s: s["progress"] == pytest.approx(4 / 8))
-        await desk.run("pause", job)
-        await desk.until(job, lambda s: s["tiles"]["running"] == 0 and s["progress"] == pytest.approx(5 / 8))
-        await desk.run("resume", job)
-        for _ in range(20):
-            assert (await desk.run("status", job)).content["progress"] == pytest.approx(5 / 8)
-        cancelled = (await desk.run("cancel", job)).content
-        assert (cancelled["status"], cancelled["progress"]) == ("cancelled", pytest.approx(5 / 8))
-
-        desk.farm.prepare = never
-        again = await desk.run("submit", str(desk.scene), "--spp", "8")
-        assert (again.content["status"], again.content["progress"]) == ("queued", pytest.approx(5 / 8))
-        listed = (await desk.run("list", "--project", desk.folder.name)).content["frames"]
-        assert [row["progress"] for row in listed] == [pytest.approx(5 / 8)]
-        await desk.client.get_workflow_handle(job).terminate()
 
 
 async def test_the_lease_is_told_while_a_frame_is_finalized(desk: Desk) -> None:

@@ -15,7 +15,7 @@ from contracts import ErrorCode, FrameStatus, SceneBundle
 from store import LocalStore, layout
 from store.blobs import get_blob
 from store.lease import acquire
-from tests.client.conftest import HEIGHT, WIDTH, Publish
+from tests.client.published_frame import HEIGHT, WIDTH, Publish
 
 
 def test_an_upload_holds_every_byte_that_was_hashed(scene: Path, store: LocalStore) -> None:
