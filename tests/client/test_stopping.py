@@ -10,7 +10,7 @@ from temporalio import activity
 
 from contracts import FramePlan, FrameRequest, TileOutcome, TileResult, TileTask
 from store import layout
-from tests.client.desk import Desk
+from tests.client.desk import PATIENCE, Desk
 from tracer.engine import fingerprint
 from workflows import queues
 
@@ -82,11 +82,15 @@ async def test_a_submit_while_the_frame_is_being_cancelled_starts_it_again(desk:
 
         desk.farm.render = desk.farm.rendered
         rendering = asyncio.create_task(desk.run("render", str(desk.scene), "-o", "a.exr"))
-        while "just being cancelled: waiting" not in (seen := desk.errors()):
-            assert not rendering.done(), (rendering.result(), seen)
+        seen = ""
+        for _ in range(PATIENCE):
+            seen += desk.errors()
+            if "just being cancelled: waiting" in seen or rendering.done():
+                break
             await asyncio.sleep(0.05)
         may_end.set()
         done = await rendering
+    assert "just being cancelled: waiting" in seen
     assert (done.code, done.content["status"]) == (0, "completed")
     assert (await desk.client.get_workflow_handle(job).describe()).run_id != first.run_id
 
