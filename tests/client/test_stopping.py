@@ -78,8 +78,7 @@ async def test_a_submit_while_the_frame_is_being_cancelled_starts_it_again(desk:
         first = await desk.client.get_workflow_handle(job).describe()
         await desk.client.get_workflow_handle(job).cancel()
         await asyncio.wait_for(stopping.wait(), 30)
-        assert "being cancelled" in (await desk.run("status", job)).content["note"]
-
+        status = (await desk.run("status", job)).content
         desk.farm.render = desk.farm.rendered
         rendering = asyncio.create_task(desk.run("render", str(desk.scene), "-o", "a.exr"))
         seen = ""
@@ -90,6 +89,7 @@ async def test_a_submit_while_the_frame_is_being_cancelled_starts_it_again(desk:
             await asyncio.sleep(0.05)
         may_end.set()
         done = await rendering
+    assert "being cancelled" in status["note"]
     assert "just being cancelled: waiting" in seen
     assert (done.code, done.content["status"]) == (0, "completed")
     assert (await desk.client.get_workflow_handle(job).describe()).run_id != first.run_id
