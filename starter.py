@@ -55,7 +55,7 @@ exit codes:
       the command makes no sense
    3  render, watch: the job is dead_lettered and waits for a retry or a cancel
    4  render, watch: the job is cancelled
-  69  the farm or the store cannot be reached
+  69  the farm or the store cannot be reached, or does not do its part in time
  130  stopped by Ctrl-C
 """
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from client.pending import PendingTile
 from client.published import damaged, recorded_request, stored_tiles, tile_area
-from contracts import FramePlan, FrameRequest, JobStatus
+from contracts import FramePlan, FrameRequest, JobStatus, TileCounts
 from store import NotFound, Store, layout
 from tracer import engine
 from workflows.tiling import tile_count
@@ -47,11 +47,15 @@ class Progress:
 
         tiles: the activities in flight, as they were before this call. Raises StoreError, Unreachable.
         """
+        is_answer = status.input_hash is not None
         status = self._with_plan(status)
         if not status.input_hash or not status.samples.target:
             return status
         done = min(self._done(status, list(tiles)), status.samples.target)
-        return status.model_copy(update={"progress": done / status.samples.target})
+        updates: dict[str, Any] = {"progress": done / status.samples.target}
+        if not is_answer and self._listing is not None:
+            updates["tiles"] = self._stored_counts(status, self._listing.samples)
+        return status.model_copy(update=updates)
 
     def of_ended(self, status: JobStatus) -> JobStatus:
         """The same for a run that has ended: what a later one would go on from. The ended one's own counts
@@ -60,13 +64,16 @@ class Progress:
         if not status.input_hash or not status.samples.target:
             return status
         stored = self._list(status.input_hash).samples
-        rendered = sum(samples == self._samples_target() for samples in stored.values())
         return status.model_copy(
             update={
                 "progress": min(1.0, _sum(stored, ()) / status.samples.target),
-                "tiles": status.tiles.model_copy(update={"rendered": rendered, "running": 0}),
+                "tiles": self._stored_counts(status, stored),
             }
         )
+
+    def _stored_counts(self, status: JobStatus, stored: dict[str, int]) -> TileCounts:
+        rendered = sum(samples == self._samples_target() for samples in stored.values())
+        return status.tiles.model_copy(update={"rendered": rendered, "running": 0})
 
     def _done(self, status: JobStatus, tiles: list[PendingTile]) -> int:
         """Samples (pixels times samples a pixel) that are in the store or with running tiles. Less than last

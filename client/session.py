@@ -136,6 +136,8 @@ class Session:
         status = await self.reach(lambda client: job_status(client, self.store, job_id, patience, progress))
         if status is None:
             raise self._no_such_job(job_id)
+        if status.status.is_final:  # of thousands of frames in one command, what was learned is not kept
+            self._progress.pop(job_id, None)
         return status
 
     def _no_such_job(self, job_id: str) -> BadInput:
@@ -144,11 +146,15 @@ class Session:
     @property
     def place(self) -> str:
         """Where this session looks for jobs, in words: most often the wrong folder is the whole trouble."""
+        url = self.settings.store_url
+        store = url if "://" in url else str(Path(url).expanduser().resolve())
         if not self.embedded:
-            return f"Temporal at {temporal_address()} and the store {self.settings.store_url}"
-        farm, store = self.settings.state_dir.resolve(), self.settings.store
-        beside = f" and the store {store}" if store else ""
-        return f"the local farm of {farm}{beside} (each folder has its own; TESSERA_STATE_DIR names another)"
+            return f"Temporal at {temporal_address()} and the store {store}"
+        beside = f" and the store {store}" if self.settings.store else ""
+        return (
+            f"the local farm of {self.settings.state_dir.resolve()}{beside} (each folder has its own; "
+            "TESSERA_STATE_DIR names another)"
+        )
 
     @property
     def is_new(self) -> bool:

@@ -268,6 +268,11 @@ async def test_several_frames_are_a_job_each_and_a_list(desk: Desk) -> None:
 
 
 async def test_unknown_jobs_and_bad_filters_are_exit_code_2(desk: Desk) -> None:
+    told = (await desk.run("status", "frame-none")).errors
+    address = desk.client.service_client.config.target_host
+    assert f"no such job in Temporal at {address} and the store {desk.folder / 'store'};" in told
+    nothing = await desk.say("list", "--project", desk.folder.name)
+    assert nothing[:2] == (0, "") and f"no such frames in Temporal at {address}" in nothing[2]
     for words in (
         ("status", "frame-none"),
         ("watch", "../etc"),

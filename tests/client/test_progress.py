@@ -108,6 +108,9 @@ def test_a_frame_that_is_submitted_again_begins_where_its_films_are(frame: Frame
     status = frame.progress.complete(queued)
     assert status.progress == pytest.approx(4 / 16)
     assert (status.tiles.total, status.samples.target, status.input_hash) == (2, TARGET, key)
+    frame.store.put_new(layout.film(key, TILES[1], SAMPLES), b"film")
+    frame.now += 100
+    assert frame.progress.complete(queued).tiles.rendered == 1
 
 
 def test_of_a_run_that_has_ended_only_its_films_count(frame: Frame) -> None:

@@ -109,8 +109,9 @@ async def test_watching_ends_when_the_frame_has_ended_or_is_parked(last: FrameSt
 
 async def test_counts_do_not_fall_to_nothing_while_no_worker_answers() -> None:
     tiles, samples = TileCounts(total=4, rendered=2), SampleCounts(target=1000, rendered=500)
-    unanswered = job(FrameStatus.PROGRESSING, 0.4, tiles=TileCounts(), samples=SampleCounts())
-    statuses = iter([job(progress=0.5, tiles=tiles, samples=samples), unanswered, job(FrameStatus.COMPLETED)])
+    unanswered = job(FrameStatus.PROGRESSING, 0.4, tiles=TileCounts(total=4), samples=SampleCounts(target=9))
+    answered = job(progress=0.5, tiles=tiles, samples=samples, engine="e")
+    statuses = iter([answered, unanswered, job(FrameStatus.COMPLETED)])
     seen: list[JobStatus] = []
 
     async def look() -> JobStatus:
