@@ -61,6 +61,7 @@ async def test_the_second_time_nothing_is_asked_of_temporal(
     assert (desk.folder / "a.exr").read_bytes() == (desk.folder / "b.exr").read_bytes()
     fetched = await desk.run("fetch", first.content["job_id"], "-o", "c.####.npy")
     assert fetched.content["outputs"] == ["c.0001.npy"] and (desk.folder / "c.0001.npy").exists()
+    assert "wrote c.0001.npy" in fetched.errors
 
 
 async def test_two_submits_are_one_run(desk: Desk) -> None:
