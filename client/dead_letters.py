@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 from client.commands import print_document, print_statuses, unfinished
 from client.desk import find_plan, prepared, render_film
 from client.errors import BadInput, ExitCode
-from client.published import check_job_id, damaged
-from client.report import duration, steps
+from client.published import damaged, is_job_name
+from client.rate import duration
+from client.report import steps
 from client.session import session
 from contracts import DeadLetter, FramePlan, FrameStatus, Tile
 from settings import Settings
@@ -37,10 +39,10 @@ def load(store: Store, key: str) -> DeadLetter:
 
 
 def letter_of(store: Store, job_id: str) -> DeadLetter:
-    try:
-        return load(store, layout.dead_letter(check_job_id(job_id)))
-    except NotFound:
-        raise BadInput(f"{job_id}: is not dead-lettered; see `tessera dead-letters`") from None
+    with suppress(NotFound):
+        if is_job_name(job_id):
+            return load(store, layout.dead_letter(job_id))
+    raise BadInput(f"{job_id[:200]!r}: is not dead-lettered; see `tessera dead-letters`")
 
 
 async def dead_letters(given: argparse.Namespace, settings: Settings) -> ExitCode:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from client.errors import BadInput
+from client.errors import BadField, BadInput
 from client.request import Options
 
 
@@ -92,7 +94,7 @@ def options_of(given: argparse.Namespace, default_project: str) -> Options:
     if any(value is not None for value in camera.values()):
         settings["camera_override"] = {key: value for key, value in camera.items() if value is not None}
     return Options(
-        project=given.project or default_project,
+        project=default_project if given.project is None else given.project,
         camera=given.camera,
         samples_per_pixel=given.spp,
         settings=settings,
@@ -101,6 +103,44 @@ def options_of(given: argparse.Namespace, default_project: str) -> Options:
         root=given.root,
         park_limit_seconds=None if given.park_limit is None else int(age(given.park_limit).total_seconds()),
     )
+
+
+OPTION_OF = {
+    "project_id": "--project",
+    "camera": "--camera",
+    "frame_number": "--frames",
+    "samples_per_pixel": "--spp",
+    "priority": "--priority",
+    "tile_size": "--tile",
+    "width": "--size",
+    "height": "--size",
+    "max_depth": "--max-depth",
+    "seed": "--seed",
+    "fps": "--fps",
+    "aperture_radius": "--aperture",
+    "focus_distance": "--focus",
+    "environment": "--environment",
+    "environment.path": "--environment",
+    "environment.radiance": "--environment",
+    "environment.scale": "--environment-scale",
+    "environment.rotation_degrees": "--environment-rotation",
+    "camera_override.look_from": "--look-from",
+    "camera_override.look_at": "--look-at",
+    "camera_override.vertical_fov_degrees": "--fov",
+}
+"""Which option a field of the models is set by, for what is wrong with it."""
+
+
+@contextmanager
+def named_as_options() -> Iterator[None]:
+    """A fault of a field is told by the name that the person at the command line has written."""
+    try:
+        yield
+    except BadField as error:
+        field = error.field
+        while field and field not in OPTION_OF:  # a part of a vector is the vector's fault
+            field = field.rpartition(".")[0]
+        raise BadField(OPTION_OF.get(field, error.field), error.sentence) from error
 
 
 def environment(given: argparse.Namespace) -> dict[str, Any] | None:

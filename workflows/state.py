@@ -145,8 +145,9 @@ class FrameState:
 
     @property
     def progress(self) -> float:
-        """Share of the tiles that are rendered; 1 is kept for the published frame."""
-        if self.phase is Phase.COMPLETED:
+        """Share of the tiles that are rendered. A frame that renders stays below 1: its last tile is
+        announced with what follows."""
+        if self.phase in (Phase.FINALIZING, Phase.COMPLETED):
             return 1.0
         return min(0.999, len(self.rendered) / self.tiles_total) if self.tiles_total else 0.0
 
