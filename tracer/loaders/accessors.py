@@ -60,7 +60,8 @@ class Accessors:
         element = self._element(owner, key)
         layout = self._layout(element)
         if layout.width not in widths or element.string("type").startswith("MAT"):
-            raise element.fail("type", f"{owner.where(key)} needs {' or '.join(f'VEC{w}' for w in widths)}")
+            kinds = " or ".join("SCALAR" if width == 1 else f"VEC{width}" for width in widths)
+            raise element.fail("type", f"{owner.where(key)} needs {kinds}")
         if layout.dtype == "<u4":
             raise element.fail("componentType", "32-bit integers are for indices only")
         raw = self._read(element, layout)
@@ -78,6 +79,10 @@ class Accessors:
         """Whether the values are integers that do not stand for fractions."""
         layout = self._layout(self._element(owner, key))
         return layout.dtype != "<f4" and not layout.normalized
+
+    def is_float(self, owner: Element, key: str) -> bool:
+        """Whether the values are stored as floats."""
+        return self._layout(self._element(owner, key)).dtype == "<f4"
 
     def _element(self, owner: Element, key: str) -> Element:
         number = owner.index(key, len(self._accessors))
