@@ -20,6 +20,7 @@ Pose = dict[str, Values]
 """What animation says of one node, by `translation`, `rotation` (a unit quaternion) and `scale`."""
 WIDTHS = {"translation": 3, "rotation": 4, "scale": 3}
 RULES = ("LINEAR", "STEP", "CUBICSPLINE")
+REMEDY = "export its translation, rotation and scale to animate it"
 CUBIC_PARTS = 3
 """Elements of the output for each key: in-tangent, value, out-tangent."""
 
@@ -42,7 +43,10 @@ def read_poses(top: Element, accessors: Accessors, time: float, warnings: list[s
             if path in ("weights", "pointer") or number is None:
                 warnings.append(_ignored(animation, path))
                 continue
-            _check_target(target, path, nodes[number])
+            if path not in WIDTHS:
+                raise target.fail("path", f"is none of {' '.join(WIDTHS)} weights")
+            if "matrix" in nodes[number]:
+                raise target.fail("node", f"nodes[{number}] is given by a matrix; {REMEDY}")
             sampler = channel.index("sampler", len(samplers))
             if sampler is None:
                 raise channel.fail("sampler", "is missing")
@@ -59,16 +63,6 @@ def _ignored(animation: Element, path: str) -> str:
     shown = f"{animation.where()} {animation.name()}".rstrip()
     what = "morph targets are" if path == "weights" else "what is not a node's property is"
     return f"{shown}: animation of {what} ignored: shown at rest"
-
-
-def _check_target(target: Element, path: str, node: Element) -> None:
-    if path not in WIDTHS:
-        raise target.fail("path", f"is none of {' '.join(WIDTHS)} weights")
-    if "matrix" in node:
-        raise target.fail(
-            "node", f"{node.where('matrix').removeprefix(node.file + ': ')} cannot be animated; "
-            "export translation, rotation and scale"
-        )  # fmt: skip
 
 
 class _Clock:

@@ -23,7 +23,8 @@ HALF_PI = 1.5707963267948966
 def load_gltf(entry: str, files: SceneFiles, time: float, limits: Limits, progress: Progress) -> Scene:
     """The scene as it stands at `time`, in seconds.
 
-    Raises SceneInvalid, SceneUnsupported and AssetMissing, naming the file and the place in it."""
+    Raises SceneInvalid, SceneUnsupported and AssetMissing, naming the file and the place in it.
+    """
     top, binary = open_gltf(entry, files, limits)
     warnings = _general_warnings(top)
     buffers = Buffers(top, binary, files, limits, progress)

@@ -57,11 +57,11 @@ def slerp(a: Values, b: Values, t: float) -> Values:
     Here it is 2 atan(|a - b| / |a + b|) (W. Kahan), whose argument is in 0 .. 1 since a . b >= 0.
     """
     a, b = normalized(a), normalized(b)
-    if sum(x * y for x, y in zip(a, b, strict=True)) < 0.0:
+    if _dot(a, b) < 0.0:
         b = tuple(-y for y in b)
-    apart = math.sqrt(sum((x - y) * (x - y) for x, y in zip(a, b, strict=True)))
-    along = math.sqrt(sum((x + y) * (x + y) for x, y in zip(a, b, strict=True)))
-    angle = 2.0 * _arctangent(apart / along)
+    difference = tuple(x - y for x, y in zip(a, b, strict=True))
+    total = tuple(x + y for x, y in zip(a, b, strict=True))
+    angle = 2.0 * _arctangent(math.sqrt(_dot(difference, difference) / _dot(total, total)))
     if angle == 0.0:
         return a
     from_a, from_b = _sine((1.0 - t) * angle), _sine(t * angle)
@@ -85,8 +85,13 @@ def normalized(q: Values) -> Values:
     """Raises ZeroDivisionError where q is 0."""
     largest = max(abs(x) for x in q)  # keeps the squares inside float64
     q = tuple(x / largest for x in q)
-    length = math.sqrt(sum(x * x for x in q))
+    length = math.sqrt(_dot(q, q))
     return tuple(x / length for x in q)
+
+
+def _dot(a: Values, b: Values) -> float:
+    """Of quaternions, without sum(), which rounds otherwise from Python 3.12 on."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]
 
 
 def _sine(radians: float) -> float:
