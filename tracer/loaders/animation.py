@@ -61,7 +61,7 @@ def read_poses(top: Element, accessors: Accessors, time: float, warnings: list[s
 
 def _ignored(animation: Element, path: str) -> str:
     shown = f"{animation.where()} {animation.name()}".rstrip()
-    what = "morph targets are" if path == "weights" else "what is not a node's property is"
+    what = "morph targets are" if path == "weights" else "what is no node's property is"
     return f"{shown}: animation of {what} ignored: shown at rest"
 
 
