@@ -133,6 +133,10 @@ def sound_or_refused(load: Callable[[], Any], file: str) -> bool:
     return True
 
 
+def loads_or_refused(entry: str, files: Memory) -> bool:
+    return sound_or_refused(lambda: load_scene(entry, files, time=TIME, limits=LIMITS), entry)
+
+
 def damaged(data: bytes, r: random.Random) -> bytes:
     """A few bytes flipped, cut out, doubled or replaced by digits."""
     changed = bytearray(data)
@@ -179,9 +183,7 @@ def test_values_of_gltf_replaced_or_removed(seed: int) -> None:
             else:
                 container[key] = copy.deepcopy(r.choice(ODD))
         files = Memory(g.files | {"s.gltf": json.dumps(document).encode(), "b.bin": binary})
-        loaded += sound_or_refused(
-            lambda f=files: load_scene("s.gltf", f, time=TIME, limits=LIMITS), "s.gltf"
-        )  # type: ignore[misc]
+        loaded += loads_or_refused("s.gltf", files)
     assert 0 < loaded < ROUNDS
 
 
@@ -239,4 +241,4 @@ def test_bytes_flipped_removed_and_doubled(case: str) -> None:
         if entry.startswith("e."):
             sound_or_refused(lambda f=changed: load_environment(entry, f, LIMITS), entry)  # type: ignore[misc]
         else:
-            sound_or_refused(lambda f=changed: load_scene(entry, f, time=TIME, limits=LIMITS), entry)  # type: ignore[misc]
+            loads_or_refused(entry, changed)

@@ -70,6 +70,12 @@ def test_step_holds_until_the_next_key() -> None:
     assert [g.place(t)[0] for t in (0, 1, 1.999, 2, 3.999, 4, 5)] == [0, 0, 0, 2, 2, 8, 8]
 
 
+def test_a_step_comes_in_the_frame_that_its_key_was_stored_for() -> None:
+    """A third of a second as a float32 is a little more than a third."""
+    g = Moving().animate("translation", [0, 1 / 3], PLACES[:2], "STEP")
+    assert [g.place(frame / 24.0)[0] for frame in (7, 8)] == [0, 2]
+
+
 def test_tangents_of_a_cubic_are_per_second() -> None:
     values = [[9, 9, 9], [1, 0, 0], [2, 0, 0], [-4, 0, 0], [3, 0, 0], [7, 7, 7]]
     g = Moving().animate("translation", [0, 2], values, "CUBICSPLINE")
@@ -250,7 +256,8 @@ def test_a_cubic_that_leads_through_no_rotation_at_all() -> None:
 
 
 def moved(scene: Scene) -> list[bytes]:
-    return [item.transform.tobytes() for item in (*scene.instances, *scene.cameras)]
+    transforms = [i.transform for i in scene.instances] + [camera.transform for camera in scene.cameras]
+    return [transform.tobytes() for transform in transforms]
 
 
 @pytest.mark.parametrize("name", ["still_life.glb", "cornell.gltf"])
