@@ -236,6 +236,14 @@ def test_broken_animations_are_refused_by_name(gltf: Moving, message: str) -> No
     assert str(caught.value).startswith("s.glb: ") and "\n" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_signalling_nan_is_refused_like_any_other() -> None:
+    g = broken()
+    g.data[-4:] = b"\1\0\x80\x7f"
+    with pytest.raises(SceneInvalid, match=r"accessors\[2\]: element 2 is not finite"):
+        g.load()
+
+
 def test_times_are_floats() -> None:
     g = broken()
     g.json["animations"][0]["samplers"][0]["input"] = g.accessor([0, 1, 2], "u1")

@@ -65,14 +65,15 @@ class Accessors:
         if layout.dtype == "<u4":
             raise element.fail("componentType", "32-bit integers are for indices only")
         raw = self._read(element, layout)
+        # Before they are converted: NumPy warns where a signalling NaN is.
+        if layout.dtype == "<f4" and not np.isfinite(raw).all():
+            first = int(np.flatnonzero(~np.isfinite(raw).all(axis=1))[0])
+            raise element.fail("", f"element {first} is not finite (NaN or infinite)")
         values = raw.astype(dtype)
         if layout.normalized:
             # In float64 and rounded once: the same whatever the processor.
             scaled = raw.astype(np.float64) / LARGEST_INTEGER[layout.dtype]
             values = np.maximum(scaled, -1.0).astype(dtype)
-        if layout.dtype == "<f4" and not np.isfinite(values).all():
-            first = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
-            raise element.fail("", f"element {first} is not finite (NaN or infinite)")
         return values
 
     def is_integer(self, owner: Element, key: str) -> bool:
