@@ -113,6 +113,7 @@ def test_a_silent_process_is_killed_and_the_slot_lives_on(
         frame.run(script(code))
     assert raised.value.type == ErrorCode.RENDERER_CRASHED
     assert not Path(f"/proc/{pid_file.read_text()}").exists()
+    monkeypatch.undo()
     assert frame.run().outcome is TileOutcome.RENDERED
 
 
