@@ -74,8 +74,8 @@ class FinalizeActivities:
         ):
 
             def progress(step: str) -> None:
+                lease.check()  # first, so that an attempt that was overtaken says so before it is told to stop
                 beat_step(step)
-                lease.check()
 
             finished = FinishedFilms(self._store, task, progress)
             merged = merge(task.plan, task.request, Path(folder), finished.get)

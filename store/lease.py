@@ -13,12 +13,13 @@ import json
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 
 from store.base import Store
-from store.errors import AlreadyExists, BlobCorrupt, Conflict, LeaseHeld, LeaseLost, NotFound
+from store.errors import AlreadyExists, BlobCorrupt, Conflict, LeaseHeld, LeaseLost, NotFound, StoreError
 
 TRUST = 0.9
 """Share of the ttl for which a holder believes that the lease is its own."""
@@ -79,11 +80,12 @@ class Lease:
 
         Raises LeaseLost when it is another's, or when so much time has passed that it may be.
         """
-        age = self._clock() - self._began
-        if age >= TRUST * self._state.ttl:
-            raise LeaseLost(f"{self._key}: held for {age:.1f} s without renewal, of {self._state.ttl:g} s")
-        if age >= RENEW * self._state.ttl:
+        ttl = self._state.ttl
+        if RENEW * ttl <= self._age() < TRUST * ttl:
             self._write(_fresh(self._state))
+        # After the renewal too: it may have taken so long that its own time is over.
+        if self._age() >= TRUST * ttl:
+            raise LeaseLost(f"{self._key}: held for {self._age():.1f} s without renewal, of {ttl:g} s")
 
     def release(self) -> None:
         """Frees it for the next one at once. What is another's by now stays another's."""
@@ -91,6 +93,9 @@ class Lease:
             self._write(_fresh(self._state, free=True))
         except LeaseLost:
             return
+
+    def _age(self) -> float:
+        return self._clock() - self._began
 
     def _write(self, state: LeaseState) -> None:
         began = self._clock()
@@ -117,7 +122,9 @@ class Lease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.release()
+        # What came of the work counts: a lease that cannot be freed runs out by itself.
+        with suppress(StoreError):
+            self.release()
 
 
 def acquire(

@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,14 +88,16 @@ def test_checks_renew_and_a_holder_stops_trusting_itself_before_the_end(store: S
 
 
 class LostReply:
-    """A store whose next swap arrives but is answered by an error."""
+    """A store whose next swap arrives but is answered by an error, or late."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.error: Exception | None = None
+        self.answered: Callable[[], object] = bool
 
     def swap(self, key: str, data: bytes | Path, expected: str) -> Any:
         stat = self._store.swap(key, data, expected)
+        self.answered()
         if self.error is not None:
             error, self.error = self.error, None
             raise error
@@ -129,6 +132,24 @@ def test_errors_of_the_store_pass(store: Store) -> None:
     clock.now = 4.0
     with pytest.raises(StoreUnavailable):
         lease.check()
+
+
+def test_a_renewal_that_took_longer_than_its_own_time_is_no_hold(store: Store) -> None:
+    slow, clock = LostReply(store), Clock()
+    lease = acquire(slow, KEY, "a", 9.0, clock)
+    clock.now = 4.0
+    slow.answered = lambda: setattr(clock, "now", 13.0)
+    with pytest.raises(LeaseLost, match=r"held for 9\.0 s without renewal"):
+        lease.check()
+
+
+def test_what_came_of_the_work_counts_though_the_lease_cannot_be_freed(store: Store) -> None:
+    flaky = LostReply(store)
+    with acquire(flaky, KEY, "a", LONG):
+        flaky.error = StoreUnavailable("away")
+    with pytest.raises(ZeroDivisionError), acquire(flaky, KEY, "b", LONG):
+        flaky.error = StoreUnavailable("away")
+        raise ZeroDivisionError
 
 
 def contend(root: str, log: str, name: int) -> None:
