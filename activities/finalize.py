@@ -74,7 +74,7 @@ class FinalizeActivities:
         ):
 
             def progress(step: str) -> None:
-                lease.check()  # first, so that an attempt that was overtaken says so before it is told to stop
+                lease.check()  # first: an attempt that was overtaken says so rather than that it was cancelled
                 beat_step(step)
 
             finished = FinishedFilms(self._store, task, progress)

@@ -44,7 +44,7 @@ PIECE = 1 << 20
 LEFTOVER_SECONDS = 60.0
 """Younger temporary files are let be: their writer may not have taken its lock yet."""
 LOCK_SECONDS = 5.0
-"""How long to wait for a lock that is held for microseconds by any process that runs. Less than the heartbeat
+"""How long to wait for a lock that any process that runs holds for microseconds. Less than the heartbeat
 timeout of the work around: a thread that waited for ever would be a worker's slot lost without a word."""
 LOCK_PAUSE = 0.001
 
@@ -223,8 +223,8 @@ class LocalStore:
             while not _try_lock(file):
                 if time.monotonic() > end:
                     raise StoreUnavailable(
-                        f"{key} has been locked for {LOCK_SECONDS:g} s by {_lock_holder(file)}, which must be "
-                        "stopped or hung: let it go on, or end it"
+                        f"{key} has been locked for {LOCK_SECONDS:g} s by {_lock_holder(file)}, which must "
+                        "be stopped or hung: let it go on, or end it"
                     )
                 time.sleep(LOCK_PAUSE)
             yield
@@ -292,7 +292,7 @@ def _try_lock(file: BinaryIO) -> bool:
 
 
 def _lock_holder(file: BinaryIO) -> str:
-    """For a person to look at; Linux alone tells. Lines: "1: FLOCK ADVISORY WRITE <pid> <device>:<inode> ..."."""
+    """For a person to look at. Linux alone tells: "1: FLOCK ADVISORY WRITE <pid> <device>:<inode> 0 EOF"."""
     inode = str(os.fstat(file.fileno()).st_ino)
     with suppress(OSError):
         for line in Path("/proc/locks").read_text().splitlines():
