@@ -74,7 +74,7 @@ class FinalizeActivities:
         ):
 
             def progress(step: str) -> None:
-                lease.check()  # first: an attempt that was overtaken says so rather than that it was cancelled
+                lease.check()  # first: who was overtaken says so, rather than that it was cancelled
                 beat_step(step)
 
             finished = FinishedFilms(self._store, task, progress)

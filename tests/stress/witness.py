@@ -59,7 +59,7 @@ class Wait(NamedTuple):
 class Resource:
     """What the holders of one lease do: count up, one at a time. The last one is described."""
 
-    fences: set[int] = field(default_factory=set)
+    fences: set[int] = field(default_factory=set, repr=False)
     highest: int = 0
     pid: int = 0
     until: float = 0.0
