@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-import multiprocessing
-import os
-import random
-import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from store import Conflict, LeaseHeld, LeaseLost, LocalStore, StoreUnavailable
+from store import Conflict, LeaseHeld, LeaseLost, StoreUnavailable
 from store.base import Store
 from store.lease import Lease, acquire
 
 KEY = "leases/job.json"
-WITNESS = "witness.json"
 LONG = 1000.0
 
 
@@ -150,76 +142,3 @@ def test_what_came_of_the_work_counts_though_the_lease_cannot_be_freed(store: St
     with pytest.raises(ZeroDivisionError), acquire(flaky, KEY, "b", LONG):
         flaky.error = StoreUnavailable("away")
         raise ZeroDivisionError
-
-
-def contend(root: str, log: str, name: int) -> None:
-    """Takes the lease again and again and counts up a witness, which refuses a fence that is not newer:
-    that is how a holder is caught that was stopped between its last check and its write."""
-    store, chance = LocalStore(Path(root)), random.Random(name)
-    for turn in itertools.count():
-        try:
-            lease = acquire(store, KEY, f"{os.getpid()}.{turn}", 1.0)
-            for _ in range(chance.randrange(20)):
-                lease.check()
-            data, found = store.get(WITNESS)
-            value, fence = json.loads(data)
-            if fence < lease.fence:
-                store.swap(WITNESS, json.dumps([value + 1, lease.fence]).encode(), found.version)
-                with open(log, "a") as file:
-                    file.write(json.dumps([value + 1, lease.fence]) + "\n")
-            lease.release()
-        except (LeaseHeld, LeaseLost, Conflict):
-            continue
-
-
-def test_kills_and_stops_never_make_two_holders(tmp_path: Path) -> None:
-    """Hand-overs under SIGKILL and SIGSTOP: no fence twice, and each holder saw the one before it."""
-    root, log = str(tmp_path / "store"), str(tmp_path / "log")
-    LocalStore(Path(root)).put_new(WITNESS, b"[0, 0]")
-    spawn, chance = multiprocessing.get_context("spawn"), random.Random(5)
-
-    def start(name: int) -> Any:
-        process = spawn.Process(target=contend, args=(root, log, name))
-        process.start()
-        return process
-
-    workers = [start(name) for name in range(4)]
-    try:
-        for number in range(12):
-            seen = lines(log)
-            wait_until(lambda seen=seen: lines(log) > seen + 5)
-            victim = chance.randrange(4)
-            if number % 3 == 0:
-                os.kill(workers[victim].pid, signal.SIGSTOP)
-                # Past its lease, as a rule; a process that is stopped inside a local swap blocks the key.
-                wait_until(lambda seen=seen: lines(log) > seen + 10, patience=3.0, needed=False)
-                os.kill(workers[victim].pid, signal.SIGCONT)
-            else:
-                workers[victim].kill()
-                workers[victim].join()
-                workers[victim] = start(100 + number)
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.join()
-    counted = sorted(json.loads(line) for line in Path(log).read_text().splitlines())
-    values, fences = [value for value, _ in counted], [fence for _, fence in counted]
-    assert len(counted) >= 12 * 6
-    assert len(set(values)) == len(values)  # nobody counted from an old value
-    assert fences == sorted(set(fences))
-
-
-def lines(log: str) -> int:
-    try:
-        return Path(log).read_text().count("\n")
-    except FileNotFoundError:
-        return 0
-
-
-def wait_until(condition: Any, patience: float = 60.0, needed: bool = True) -> None:
-    end = time.monotonic() + patience
-    while not condition():
-        if time.monotonic() > end:
-            assert not needed, "nothing moves any more"
-            return
-        time.sleep(0.01)

@@ -7,6 +7,7 @@ import os
 import random
 import time
 from multiprocessing.connection import Client, Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from store import BlobStat, LeaseHeld, LeaseLost, Store, StoreError, StoreUnavailable, open_store
@@ -51,7 +52,7 @@ class Observed:
         self.read = self._store.get(key)
         return self.read
 
-    def swap(self, key: str, data: bytes, expected: str) -> BlobStat:
+    def swap(self, key: str, data: bytes | Path, expected: str) -> BlobStat:
         self.written = self._store.swap(key, data, expected)
         self.swaps += 1
         return self.written
