@@ -74,8 +74,8 @@ class FinalizeActivities:
         ):
 
             def progress(step: str) -> None:
-                lease.check()  # first: who was overtaken says so, rather than that it was cancelled
                 beat_step(step)
+                lease.check()
 
             finished = FinishedFilms(self._store, task, progress)
             merged = merge(task.plan, task.request, Path(folder), finished.get)

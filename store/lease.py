@@ -13,7 +13,6 @@ import json
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -122,9 +121,16 @@ class Lease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What came of the work counts: a lease that cannot be freed runs out by itself.
-        with suppress(StoreError):
-            self.release()
+        """Raises LeaseLost where the work failed and the lease is another's by now: whatever an attempt that
+        was overtaken ran into (a timeout, a cancel, a connection that is gone), that is what there is to say.
+        """
+        try:
+            self._write(_fresh(self._state, free=True))
+        except LeaseLost:
+            if error is not None:
+                raise
+        except StoreError:
+            return  # what came of the work counts: a lease that cannot be freed runs out by itself
 
 
 def acquire(

@@ -143,3 +143,23 @@ def test_what_came_of_the_work_counts_though_the_lease_cannot_be_freed(store: St
     with pytest.raises(ZeroDivisionError), acquire(flaky, KEY, "b", LONG):
         flaky.error = StoreUnavailable("away")
         raise ZeroDivisionError
+
+
+class Stopped(BaseException):
+    """As a cancel is."""
+
+
+@pytest.mark.parametrize("error", [TimeoutError, Stopped, StoreUnavailable])
+def test_work_that_failed_after_it_was_overtaken_says_that(store: Store, error: type[BaseException]) -> None:
+    with (
+        pytest.raises(LeaseLost, match="taken over by b with fence 2"),
+        acquire(store, KEY, "a", 0.2, Clock()),
+    ):
+        taken(store, "b")
+        raise error
+
+
+def test_work_that_was_done_stays_done_though_it_was_overtaken(store: Store) -> None:
+    with acquire(store, KEY, "a", 0.2, Clock()):
+        new = taken(store, "b")
+    new.check()

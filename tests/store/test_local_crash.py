@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from store import local as back_end
 from store.blobs import get_blob, put_blob
 from store.local import OWN_FOLDER
 from tests.store.conftest import make_old, temporaries, wait_until
+from tests.stress.processes import is_stopped, pid_of
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -79,15 +79,15 @@ def test_a_process_stopped_in_a_swap_is_named_and_not_waited_for(
     first = local.put_new("key", b"first")
     process = SPAWN.Process(target=_stop_while_locked, args=(str(local.root),), daemon=True)
     process.start()
-    assert process.pid is not None
+    pid = pid_of(process)
     try:
-        wait_until(lambda: _state(process.pid) == "T")
+        wait_until(lambda: is_stopped(pid))
         for change in (lambda: local.swap("key", b"mine", first.version), lambda: local.delete("key")):
-            with pytest.raises(StoreUnavailable, match=rf"key has been locked .* by process {process.pid},"):
+            with pytest.raises(StoreUnavailable, match=rf"key has been locked .* by process {pid},"):
                 change()
         assert local.get("key")[0] == b"first"  # readers never wait
         assert [path for path in temporaries(local) if str(os.getpid()) in path.name] == []
-        os.kill(process.pid, signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
         process.join()
         assert local.get("key")[0] == b"late"  # it had the lock and compared: its swap stands
         with pytest.raises(Conflict):
@@ -95,13 +95,6 @@ def test_a_process_stopped_in_a_swap_is_named_and_not_waited_for(
     finally:
         process.kill()
         process.join()
-
-
-def _state(pid: int | None) -> str:
-    """T for a stopped process."""
-    found = re.search(r"^State:\s+(\w)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return found[1]
 
 
 def test_a_young_leftover_stays(local: LocalStore) -> None:

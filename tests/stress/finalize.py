@@ -35,7 +35,7 @@ from tests.stress.finalizer import (
     read_until_told,
     run_attempt,
 )
-from tests.stress.processes import FORKED, PATIENCE, end, fresh_store, go_on, is_stopped, start, table
+from tests.stress.processes import FORKED, PATIENCE, end, fresh_store, go_on, is_stopped, pid_of, start, table
 
 AT_ONCE = 8
 READERS = 2
@@ -148,7 +148,7 @@ class Race:
     def _wake_in_time(self, finalizer: Finalizer) -> None:
         now = time.monotonic()
         if finalizer.stopped_since is None:
-            if is_stopped(finalizer.process):
+            if is_stopped(pid_of(finalizer.process)):
                 finalizer.stopped_since = now
                 self.outcome.stopped += 1
         elif now > finalizer.stopped_since + 3 * LEASE_SECONDS:

@@ -68,15 +68,15 @@ def stop(process: BaseProcess) -> bool:
     with suppress(ProcessLookupError):
         os.kill(pid_of(process), signal.SIGSTOP)
         while process.is_alive():
-            if is_stopped(process):
+            if is_stopped(pid_of(process)):
                 return True
             time.sleep(0.0005)
     return False
 
 
-def is_stopped(process: BaseProcess) -> bool:
+def is_stopped(pid: int) -> bool:
     with suppress(OSError):
-        status = Path(f"/proc/{process.pid}/status").read_text()
+        status = Path(f"/proc/{pid}/status").read_text()
         return re.search(r"^State:\s+T", status, re.MULTILINE) is not None
     return False
 
