@@ -19,10 +19,7 @@ pytestmark = pytest.mark.system
 OPTIONS = ("--size", "1024x1024", "--tile", "128", "--max-depth", "2", "--spp", "1")
 """Cheap to render, and large enough that merging takes a while."""
 TRIES = 10
-MOMENTS = {
-    "lease taken": lambda job: layout.lease(job),
-    "picture stored": lambda job: f"images/{job}/",
-}
+MOMENTS = {"lease taken": "leases/{job}.json", "picture stored": "images/{job}/"}
 """What is in the store from that moment on, by its prefix."""
 
 
@@ -48,7 +45,7 @@ def stop_half_way(farm: Farm, worker: subprocess.Popen[bytes], moment: str) -> s
     """Submits frames until the worker stands between that moment of finalizing and publishing; the job."""
     for seed in range(TRIES):
         job: str = farm.tessera("submit", str(SCENE), *OPTIONS, "--seed", str(seed))["job_id"]
-        prefix = MOMENTS[moment](job)
+        prefix = MOMENTS[moment].format(job=job)
         poll(
             lambda prefix=prefix: any(True for _ in farm.store.list(prefix)), f"{prefix} appears", every=0.001
         )
@@ -58,6 +55,10 @@ def stop_half_way(farm: Farm, worker: subprocess.Popen[bytes], moment: str) -> s
             return job
         worker.send_signal(signal.SIGCONT)
     raise AssertionError(f"{TRIES} times it was too fast to be stopped half-way")
+
+
+def is_there(farm: Farm, prefix: str) -> bool:
+    return next(farm.store.list(prefix), None) is not None
 
 
 def everything_of(farm: Farm, job: str) -> dict[str, Any]:
