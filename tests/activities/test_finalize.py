@@ -43,9 +43,11 @@ def test_a_second_finalizer_is_told_the_first_ones_frame_and_says_so(
 
 def test_a_frame_that_is_being_finalized_is_lease_held(store: LocalStore) -> None:
     task = prepare(store, 1)
-    with acquire(store, layout.lease(task.job_id), "another", 1000.0):
-        with pytest.raises(ApplicationError, match="held by another with fence 1") as caught:
-            run(store, task, 1)
+    with (
+        acquire(store, layout.lease(task.job_id), "another", 1000.0),
+        pytest.raises(ApplicationError, match="held by another with fence 1") as caught,
+    ):
+        run(store, task, 1)
     assert caught.value.type == ErrorCode.LEASE_HELD
     assert run(store, task, 1).result is not None
 

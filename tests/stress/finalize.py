@@ -2,8 +2,9 @@
 
     python -m tests.stress.finalize --store local|s3 --finalizers 200 --seed 1
 
-Half of the finalizers are killed, a quarter is stopped past the lease and goes on later, each at a random
-moment of its work. The lease is made too short to keep them apart: what is published must not rest on it.
+The first half is killed, of the rest a third is killed and a third stopped past the lease and goes on
+later, each at a random moment of its work. The lease is made too short to keep them apart: what is
+published must not rest on it.
 Prints a table; exit code 1 where there was not exactly one manifest that verifies, or a reader saw less.
 """
 
@@ -116,12 +117,15 @@ class Race:
         self._running.append(Finalizer(process, pipe, fate))
 
     def _fate(self, early: bool) -> Fate:
-        """Of the first half nobody is spared, so that the frame is not simply published by the first. A third
-        is hit near the commit."""
-        chance = self._chance
-        first = max(0, self._beats - 3) if chance.random() < 1 / 3 else 0  # about the commit
-        kinds = [signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP] + [None] * (not early)
-        return Fate(chance.choice(kinds), chance.randrange(first, self._beats), chance.uniform(0, MOST_DELAY))
+        """The first half dies before it can publish; of the rest many are hit close to the commit."""
+        chance, commit = self._chance, self._beats - 1
+        delay = chance.uniform(0, MOST_DELAY)
+        if early:
+            return Fate(signal.SIGKILL, chance.randrange(commit), delay)
+        first = max(0, commit - 2) if chance.random() < 0.5 else 0
+        return Fate(
+            chance.choice([signal.SIGKILL, signal.SIGSTOP, None]), chance.randint(first, commit), delay
+        )
 
     def _is_over(self, finalizer: Finalizer) -> bool:
         process, outcome = finalizer.process, self.outcome

@@ -85,7 +85,7 @@ def prepare(store: Store, seed: int) -> FinalizeTask:
 
 
 class Fate(NamedTuple):
-    """What happens to a finalizer: a signal to itself some time after one of its heartbeats."""
+    """What happens to a finalizer: a signal to itself, after so many heartbeats of one attempt."""
 
     signal: signal.Signals | None = None
     beat: int = 0
@@ -113,14 +113,17 @@ def finalize_until_done(url: str, task: FinalizeTask, who: int, fate: Fate, pipe
     """Sends Done, or a text where something happened that must not."""
     finalize.LEASE_SECONDS = LEASE_SECONDS
     logging.getLogger("tessera").setLevel(logging.CRITICAL)  # its failures are counted
-    store, codes, beats = open_store(url), Counter[str](), itertools.count()
+    store, codes, chance = open_store(url), Counter[str](), random.Random(who)
+    left = [fate.beat]
 
     def beat() -> None:
-        if next(beats) == fate.beat and fate.signal is not None:
+        left[0] -= 1
+        if left[0] == -1 and fate.signal is not None:
             threading.Timer(fate.delay, os.kill, (os.getpid(), fate.signal)).start()
 
-    chance = random.Random(who)
     for attempt in itertools.count(1):
+        if left[0] >= 0:  # not struck yet
+            left[0] = fate.beat
         try:
             outcome = run_attempt(store, task, who, attempt, beat)
         except ApplicationError as error:
