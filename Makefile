@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help install demo lint test clean
+.PHONY: help install demo lint test stress clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -38,6 +38,12 @@ lint: install ## ruff and mypy
 test: lint ## lint, then all tests
 	@$(BIN)/pytest
 	@$(BIN)/pytest tests/system --store s3
+
+stress: install ## hand-overs and finalizers under kills, long form, on both stores (half an hour)
+	@for store in local s3; do \
+	    $(BIN)/python -m tests.stress.lease --store $$store --handovers 2000 && \
+	    $(BIN)/python -m tests.stress.finalize --store $$store --finalizers 200 || exit 1; \
+	done
 
 clean: ## remove what builds and tests leave; frames (.tessera, out) stay
 	@rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

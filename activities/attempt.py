@@ -47,13 +47,20 @@ class WorkerLeaving(Stop):
     """The worker is shutting down; another one goes on."""
 
 
+class Stalled(Exception):
+    """The process was stopped, or its event loop stood, for so long that the attempt counts as lost."""
+
+
 def beat(**details: Any) -> None:
     """Tells Temporal how far the attempt is; raises Stop when it has to end.
 
     Called from the work itself and never from a timer, so that a hung attempt falls silent. details
     are a small plain dict: what cannot be decoded would be a failure that no retry mends.
     """
-    activity.heartbeat(details)
+    try:
+        activity.heartbeat(details)
+    except TimeoutError as error:  # the SDK waits ten seconds for its event loop
+        raise Stalled("stopped or stalled for ten seconds; another attempt goes on") from error
     _last_beat[threading.get_ident()] = time.monotonic()
     if activity.is_cancelled():
         raise Cancelled

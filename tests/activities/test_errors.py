@@ -10,6 +10,7 @@ import pytest
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 
+from activities.attempt import beat
 from activities.errors import RULES, Refused, code_of, coded_errors
 from contracts import ErrorCode
 from store import errors as store_errors
@@ -73,3 +74,20 @@ def test_cancellation_is_no_failure() -> None:
 
     with pytest.raises(CancelledError):
         ActivityEnvironment().run(fail)
+
+
+def test_a_heartbeat_that_nobody_takes_is_a_lost_worker() -> None:
+    """As in a process that was stopped while it waited for its event loop."""
+
+    def nobody(*details: object) -> None:
+        raise TimeoutError
+
+    def work() -> None:
+        with coded_errors("w"):
+            beat(doing="nothing")
+
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = nobody
+    with pytest.raises(ApplicationError) as caught:
+        environment.run(work)
+    assert caught.value.type == ErrorCode.WORKER_LOST
