@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 from tracer.kernels import in_python
 from tracer.kernels.decode import decode_srgb
+from tracer.kernels.glass import LEAST_BEND
 from tracer.kernels.layout import IMAGE, MATERIAL, TEXTURE_USE, Records, Textures, records
-from tracer.kernels.mathematics import srgb_to_linear
+from tracer.kernels.mathematics import logarithm, srgb_to_linear
 from tracer.scene import Material, Progress, Scene, TextureUse
 
 SRGB_SLOTS = ("base_color_texture", "emissive_texture", "specular_color_texture")
-LINEAR_SLOTS = ("metallic_roughness_texture", "normal_texture", "specular_texture")
+LINEAR_SLOTS = ("metallic_roughness_texture", "normal_texture", "specular_texture", "transmission_texture")
+DARKEST = 1e-30
+"""An attenuation colour at least: nothing would be left of a channel at any distance."""
 ROWS_PIXELS = 1 << 20
 """Pixels of a float texture decoded between two calls of progress."""
 
@@ -35,6 +38,7 @@ def _material(m: Material, table: _Textures) -> dict[str, object]:
     uses = {name: table.use(getattr(m, name), srgb=True) for name in SRGB_SLOTS}
     uses |= {name: table.use(getattr(m, name), srgb=False) for name in LINEAR_SLOTS}
     reflected = (m.ior - 1.0) / (m.ior + 1.0)
+    transmits = m.transmission > 0.0 and m.ior != 0.0
     return {
         "base_color": m.base_color,
         "emissive": m.emissive,
@@ -44,6 +48,12 @@ def _material(m: Material, table: _Textures) -> dict[str, object]:
         # ior 0 stands for infinite: everything is reflected (KHR_materials_ior).
         "dielectric_f0": 1.0 if m.ior == 0.0 else reflected * reflected,
         "specular": m.specular,
+        "transmission": m.transmission if transmits else 0.0,
+        "ior": max(m.ior, LEAST_BEND),
+        "absorption": _absorption(m),
+        "transmits": transmits,
+        # Without a thickness it is a thin wall (KHR_materials_volume).
+        "bends": transmits and m.thickness > 0.0,
         "normal_scale": m.normal_scale,
         "alpha_cutoff": m.alpha_cutoff,
         "alpha_mode": int(m.alpha_mode),
@@ -54,17 +64,22 @@ def _material(m: Material, table: _Textures) -> dict[str, object]:
     }
 
 
+def _absorption(m: Material) -> tuple[float, ...]:
+    """Per unit of length, so that attenuation_color is left after attenuation_distance (Beer-Lambert)."""
+    if m.attenuation_distance == float("inf"):
+        return (0.0, 0.0, 0.0)
+    log = in_python(logarithm)
+    return tuple(-log(max(c, DARKEST)) / m.attenuation_distance for c in m.attenuation_color)
+
+
 def _warnings(scene: Scene) -> list[str]:
     """What is approximated, each thing once."""
     found: dict[str, str] = {}
     for mesh in scene.meshes:
         m = scene.materials[mesh.material]
-        if m.transmission > 0.0:
-            found.setdefault("transmission", m.name)
         if m.normal_texture is not None and mesh.tangents is None:
             found.setdefault("tangents", m.name)
     sentences = {
-        "transmission": "transmission (KHR_materials_transmission) is not rendered: shown opaque",
         "tangents": "normal texture on a mesh without tangents: made per triangle, not by MikkTSpace",
     }
     return [f"material {name!r}: {sentences[key]}" for key, name in found.items()]

@@ -46,9 +46,11 @@ def make(  # cos_o as from 45 degrees: only how often which lobe is sampled depe
     f0: float,
     specular: float,
     tint: Vec3,
+    transmission: float = 0.0,
+    eta: float = 0.0,
     cos_o: float = 0.7071,
 ) -> Bsdf:
-    return bsdf.make_bsdf(base, metallic, roughness, f0, specular, tint, cos_o)
+    return bsdf.make_bsdf(base, metallic, roughness, f0, specular, tint, transmission, eta, cos_o)
 
 
 WHITE = (1.0, 1.0, 1.0)

@@ -32,7 +32,9 @@ from tracer.kernels.mathematics import (
     Vec3,
     add,
     dot,
+    exponential,
     frame_of,
+    length,
     mul,
     scale,
     sub,
@@ -44,6 +46,8 @@ from tracer.kernels.surface import Surface, emission_at, spawn, surface_at
 from tracer.kernels.visibility import first_hit, unoccluded
 
 BLACK = (0.0, 0.0, 0.0)
+NOTHING = -1
+"""The medium outside of everything."""
 
 
 class Sample(NamedTuple):
@@ -73,6 +77,7 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
     radiance, beta = BLACK, (1.0, 1.0, 1.0)
     coverage, albedo, normal, depth = 0.0, BLACK, BLACK, 0.0
     pdf = math.inf  # of d; a camera ray could have been made in no other way
+    medium = NOTHING
     sample_key = s.combine(key, index)
     for segment in range(1, view.max_depth + 1):
         hit = first_hit(scene, o, d, math.inf, s.combine(sample_key, np.uint32(segment)))
@@ -87,7 +92,12 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
         wo = scale(d, -1.0)
         surface = surface_at(scene, hit.triangle, hit.b1, hit.b2, wo)
         material = scene.surfaces.materials[surface.material]
-        absorbs = view.backfaces_black and not surface.front and not material.double_sided
+        one_sided = not material.double_sided and not material.transmits
+        absorbs = view.backfaces_black and not surface.front and one_sided
+        if material.bends and not surface.front:
+            medium = surface.material  # also where the camera is in it
+        if medium != NOTHING:
+            beta = mul(beta, transmittance(scene, medium, hit.t))
         if segment == 1:
             coverage, albedo, normal = 1.0, surface.base_color, surface.shading_n
             depth = hit.t * dot(d, vector(view.forward))
@@ -113,7 +123,7 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
         if has_lights:
             next_key = s.combine(sample_key, np.uint32(segment + 1))
             u, v = s.sample_pair(key, index, pair + s.LIGHT)
-            direct = direct_light(scene, surface, frame, local_wo, next_key, which_light, u, v)
+            direct = direct_light(scene, surface, medium, frame, local_wo, next_key, which_light, u, v)
             radiance = add(radiance, mul(beta, direct))
 
         # On to the next surface.
@@ -121,19 +131,40 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
         bounce = bsdf.sample(surface.bsdf, local_wo, which_lobe, u, v)
         if not bounce.pdf > 0.0:
             break
-        beta = scale(mul(beta, bounce.value), bounce.wi[2] / bounce.pdf)
+        beta = scale(mul(beta, bounce.value), abs(bounce.wi[2]) / bounce.pdf)
         if beta == BLACK:
             break
         pdf = bounce.pdf
         d = to_world(frame, bounce.wi)
         o = spawn(surface.place, d)
+        medium = medium_along(scene, surface, medium, d)
     return Sample(radiance, coverage, albedo, normal, depth)
+
+
+@inlined
+def medium_along(scene: SceneArrays, surface: Surface, medium: int, d: Vec3) -> int:
+    """The material whose inside a ray runs through that leaves the surface along d; NOTHING outside of all.
+
+    There is no stack of them: what is left leads into the open, also out of glass within glass."""
+    if not scene.surfaces.materials[surface.material].bends:
+        return medium
+    return surface.material if dot(d, surface.place.n) < 0.0 else NOTHING
+
+
+@inlined
+def transmittance(scene: SceneArrays, medium: int, distance: float) -> Vec3:
+    """Beer-Lambert."""
+    a = scene.surfaces.materials[medium].absorption
+    if a[0] + a[1] + a[2] == 0.0:
+        return (1.0, 1.0, 1.0)
+    return (exponential(-a[0] * distance), exponential(-a[1] * distance), exponential(-a[2] * distance))
 
 
 @inlined
 def direct_light(
     scene: SceneArrays,
     surface: Surface,
+    medium: int,
     frame: Frame,
     local_wo: Vec3,
     segment_key: np.uint32,
@@ -159,7 +190,10 @@ def direct_light(
     weight = 1.0
     if not light.is_delta:
         weight = power_heuristic(light.pdf, pdf)
-    return scale(value, weight * wi[2] / light.pdf)
+    medium = medium_along(scene, surface, medium, light.wi)
+    if medium != NOTHING and not light.at_infinity:
+        value = mul(value, transmittance(scene, medium, length(d)))
+    return scale(value, weight * abs(wi[2]) / light.pdf)
 
 
 @inlined

@@ -43,21 +43,28 @@ MATERIAL = np.dtype(
         ("roughness", "<f8"),
         ("dielectric_f0", "<f8"),
         ("specular", "<f8"),
+        ("transmission", "<f8"),
+        ("ior", "<f8"),
+        ("absorption", "<f8", 3),
         ("normal_scale", "<f8"),
         ("alpha_cutoff", "<f8"),
         ("alpha_mode", "<i8"),
         ("double_sided", "<i8"),
         ("unlit", "<i8"),
         ("emits", "<i8"),
+        ("transmits", "<i8"),
+        ("bends", "<i8"),
         ("base_color_texture", "<i8"),
         ("metallic_roughness_texture", "<i8"),
         ("emissive_texture", "<i8"),
         ("normal_texture", "<i8"),
         ("specular_texture", "<i8"),
         ("specular_color_texture", "<i8"),
+        ("transmission_texture", "<i8"),
     ]
 )
-"""Textures are indices into Textures.uses; -1 for none."""
+"""Textures are indices into Textures.uses; -1 for none. ior and absorption (per unit of length): of what
+fills a closed surface that bends light."""
 
 TEXTURE_USE = np.dtype([("image", "<i8"), ("texcoord", "<i8"), ("srgb", "<i8"), ("transform", "<f8", 6)])
 

@@ -167,14 +167,22 @@ def surface_at(scene: SceneArrays, triangle: int, b1: float, b2: float, wo: Vec3
     if m.specular_texture >= 0:
         specular *= look_up(textures, m.specular_texture, at)[3]
     tint = textured(textures, m.specular_color_texture, at, vector(m.specular_color))
+    transmission, eta = m.transmission, 0.0
+    if m.transmission_texture >= 0:
+        transmission *= look_up(textures, m.transmission_texture, at)[0]
     n = shading_normal(scene, triangle, b1, b2, place.n, at, wo)
+    front = dot(place.n, wo) > 0.0
+    if m.bends:
+        eta = m.ior if front else 1.0 / m.ior
     return Surface(
         place=place,
         shading_n=n,
-        front=dot(place.n, wo) > 0.0,
+        front=front,
         material=shape.material,
         base_color=base,
-        bsdf=make_bsdf(base, metallic, roughness, m.dielectric_f0, specular, tint, dot(n, wo)),
+        bsdf=make_bsdf(
+            base, metallic, roughness, m.dielectric_f0, specular, tint, transmission, eta, dot(n, wo)
+        ),
     )
 
 
