@@ -66,7 +66,7 @@ def control_workers(client: Client, name: str) -> list[Worker]:
 
 def render_workers(client: Client, settings: Settings, role: str, name: str) -> list[Worker]:
     """The workers of a rendering process. They share the store, the scenes and the compiled kernels."""
-    from activities.finalize import FinalizeActivities
+    from activities.finalize import FinalizeActivities, remove_leftovers
     from activities.isolated import IsolatedActivities
     from activities.prepare import PrepareActivities
     from activities.records import RecordActivities
@@ -81,6 +81,7 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     fingerprint = engine.fingerprint()
     store = open_store(settings.store_url)
     prove_writable(store)
+    remove_leftovers()
     scenes = SceneCache(store, settings.cached_scenes)
     tiles = TileActivities(store, scenes, settings.checkpoint_seconds, name)
 

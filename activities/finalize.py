@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import shutil
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,7 +47,28 @@ one that is only slow is not overtaken while Temporal still believes in it."""
 NONFINITE_SHARE = 1e-4
 """More non-finite samples than this share of the frame's make it a failure, not a picture."""
 
+TEMPORARY = "tessera-finalize-"
+"""Folders below the system's temporary one, with the number of their process behind it."""
+
 log = logging.getLogger("tessera.finalize")
+
+
+def remove_leftovers() -> None:
+    """Removes the temporary folders of finalizers that were killed: a picture may have gigabytes."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
+        process = folder.name.removeprefix(TEMPORARY).partition("-")[0]
+        if process.isdecimal() and not is_alive(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)  # another worker may be at it as well
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 class FinalizeActivities:
@@ -70,7 +93,7 @@ class FinalizeActivities:
         attempt_id = f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}"
         with (
             acquire(self._store, layout.lease(task.job_id), attempt_id, LEASE_SECONDS) as lease,
-            tempfile.TemporaryDirectory(prefix="tessera-finalize-") as folder,
+            tempfile.TemporaryDirectory(prefix=f"{TEMPORARY}{os.getpid()}-") as folder,
         ):
 
             def progress(step: str) -> None:

@@ -11,18 +11,18 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.tracer.worlds import NO_ENVIRONMENT, constant_sky, film_of
+from tests.tracer.scene_json import environment_of, scene_of
+from tests.tracer.worlds import film_of
 from tracer.build import prepare
 from tracer.film import NONFINITE, resolve
 from tracer.images import to_srgb8, write_png
 from tracer.loaders import load_scene
-from tracer.scene import Environment, View
+from tracer.scene import View
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "scenes"
 BATCHES = 16
@@ -44,22 +44,15 @@ class Folder:
         return (self._path / path).read_bytes()
 
 
-def environment_of(facts: dict[str, Any], folder: Path) -> Environment:
-    """glTF has none: the reference says it in its scene.json."""
-    for light in facts["lights"]:
-        if light["type"] == "constant":
-            return constant_sky(*light["radiance"])
-        if light["type"] == "envmap":
-            return Environment(np.load(folder / light["file"]).astype(np.float32), light["scale"])
-    return NO_ENVIRONMENT
-
-
 def render_batches(name: str, samples: int) -> tuple[Image, Image]:
     """(mean, its standard error) of BATCHES renders with size, depth, lens and sky as the reference has."""
     folder = SHARED / "reference" / name
     facts = json.loads((folder / "scene.json").read_text())
-    scene = load_scene("scene.glb", Folder(folder))
-    scene = replace(scene, environment=environment_of(facts, folder))
+    if (folder / "scene.glb").is_file():
+        scene = load_scene("scene.glb", Folder(folder))
+        scene = replace(scene, environment=environment_of(facts, folder))
+    else:
+        scene = scene_of(facts, folder)
     view = View(
         width=facts["film"]["width"],
         height=facts["film"]["height"],
@@ -108,6 +101,10 @@ SAMPLES = {
     "furnace_ggx": 8,
     "textured_quads": 8,
     "thin_lens": 8,
+    "envmap_spheres": 8,
+    "furnace_glass": 4,
+    "glass_sphere": 16,
+    "gltf_metals": 8,
 }
 
 
