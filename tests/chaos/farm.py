@@ -73,6 +73,7 @@ class ChaosFarm(Farm):
     def _member(self, role: str) -> Member:
         name = f"{role}-{len(self.processes)}"
         process = self._start(name, [sys.executable, "-m", "worker", "--role", role, "--slots", "2"])
+        (self.folder / f"{name}.pid").write_text(str(process.pid))
         return Member(role, process, self.folder / f"{name}.log")
 
     # --- time -------------------------------------------------------------------------------------
@@ -106,16 +107,6 @@ class ChaosFarm(Farm):
             time.sleep(0.02)
         raise AssertionError(f"{what}: not within {patience} s")
 
-    def look(self, condition: Callable[[], Any], patience: float) -> Any:
-        """As wait, but looks as often as it can, for what must be met at once; None when it did not come."""
-        end = time.monotonic() + patience
-        while time.monotonic() < end:
-            if found := condition():
-                return found
-            self.tick()
-            time.sleep(0.001)
-        return None
-
     # --- the crew ---------------------------------------------------------------------------------
 
     def _replace(self, place: int, member: Member) -> None:
@@ -124,7 +115,6 @@ class ChaosFarm(Farm):
             self._died(member, code)
             # It stays in its place, dead, until its successor may start.
             member.ending = signal.SIGKILL
-            self.after(RESTART_SECONDS, lambda: None)
             member.signalled = time.monotonic() + RESTART_SECONDS
         if time.monotonic() >= member.signalled:
             self.crew[place] = self._member(member.role)
@@ -150,13 +140,14 @@ class ChaosFarm(Farm):
 
     # --- the server -------------------------------------------------------------------------------
 
-    def kill_server(self, seconds: float) -> None:
-        """Temporal is away for that long."""
+    def kill_server(self, seconds: float) -> bool:
+        """Temporal is away for that long. False: it is away already."""
         if self.server is None or self.server.poll() is not None:
-            return
+            return False
         self.server.kill()
         self.server.wait()
         self.after(seconds, self._restart_server)
+        return True
 
     def _restart_server(self) -> None:
         self.server = self.start_server()
