@@ -7,6 +7,8 @@ import inspect
 from typing import Any
 
 import pytest
+from temporalio.api.failure.v1 import Failure as FailureProto
+from temporalio.converter import DefaultFailureConverter, DefaultPayloadConverter
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 
@@ -14,6 +16,9 @@ from activities.errors import RULES, Refused, code_of, coded_errors
 from contracts import ErrorCode
 from store import errors as store_errors
 from tracer import errors as tracer_errors
+
+SERVER_LIMIT = 4096
+"""Temporal's limit.mutableStateActivityFailureSize.error, in bytes."""
 
 
 def raised_by(module: Any) -> list[type[Exception]]:
@@ -73,3 +78,24 @@ def test_cancellation_is_no_failure() -> None:
 
     with pytest.raises(CancelledError):
         ActivityEnvironment().run(fail)
+
+
+def test_a_failure_fits_into_what_the_server_keeps_of_a_retried_attempt() -> None:
+    """A larger one loses its code and message: the server puts "Failure exceeds size limit." in its place."""
+
+    def deep(levels: int) -> None:
+        try:
+            raise OSError("x" * 1000) if levels == 0 else ValueError(deep(levels - 1))
+        except (OSError, ValueError) as error:
+            raise store_errors.StoreUnavailable("cannot write: " + "y" * 5000) from error
+
+    def fail() -> None:
+        with coded_errors("tiles@a-host-with-a-long-name.example:123456:abcd"):
+            deep(10)
+
+    with pytest.raises(ApplicationError) as caught:
+        ActivityEnvironment().run(fail)
+    failure = FailureProto()
+    DefaultFailureConverter().to_failure(caught.value, DefaultPayloadConverter(), failure)
+    assert failure.ByteSize() < SERVER_LIMIT
+    assert failure.message.startswith("cannot write: yyy")

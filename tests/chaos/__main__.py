@@ -1,4 +1,4 @@
-"""python -m tests.chaos: disturbs real farms, audits what is left, and prints a table. Exit code 1: a breach."""
+"""Disturbs real farms, audits what is left, and prints a table for each. Exit code 1: a breach."""
 
 from __future__ import annotations
 

@@ -79,12 +79,12 @@ def counted(evidence: Evidence, manifests: dict[str, Manifest], row: Row) -> Row
             "lost": sum(step.attempts - (step.outcome == COMPLETED) for step in tiles),
             "yielded": sum(step.result.get("outcome") == "yielded" for step in tiles),
         }
-        told = dict(
-            zip(found, (counts.attempts, counts.attempts_lost, counts.attempts_yielded), strict=True)
-        )
+        told = dict(zip(found, (counts.attempts, counts.attempts_lost, counts.attempts_yielded), strict=True))
         row.require(told == found, f"{job_id}: the manifest says {told}, the history {found}")
         done = counts.samples_rendered + counts.samples_resumed
-        row.require(done == counts.samples_target, f"{job_id}: {done} of {counts.samples_target} samples")
+        frame = manifest.frame
+        target = frame.width * frame.height * frame.request.samples_per_pixel
+        row.require(done == target, f"{job_id}: {done} of {target} samples")
         total.update(found)
     row.figure = ", ".join(f"{number} {name}" for name, number in total.items())
     return row

@@ -6,7 +6,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -18,7 +18,6 @@ from store import LocalStore, Store, layout
 from store.lease import LeaseState
 from store.local import OWN_FOLDER
 from tests.chaos import attempts, samples
-from tests.chaos.clients import Order
 from tests.chaos.history import COMPLETED, History
 from tests.chaos.run import Evidence
 from workflows import policies
@@ -125,12 +124,10 @@ def published_once(evidence: Evidence, store: Store, manifests: dict[str, Manife
     jobs = {order.job_id for order in evidence.orders}
     row.require(set(manifests) == jobs, f"manifests differ from orders: {set(manifests) ^ jobs}")
     blobs = 0
-    for job_id in manifests:
-        verification = Verification(
-            store, job_id, store.get(layout.manifest(job_id))[0], lambda step: None
-        )
+    for job_id, manifest in manifests.items():
+        verification = Verification(store, job_id, store.get(layout.manifest(job_id))[0], lambda step: None)
         row.breaches += verification.faults
-        blobs += len(manifests[job_id].frame.films) + len(manifests[job_id].frame.images)
+        blobs += len(manifest.frame.films) + len(manifest.frame.images)
     runs = Counter(number for _, number in evidence.histories.values())
     row.require(set(runs) <= {1}, f"frames with several runs: {dict(runs)}")
     row.figure = f"{len(manifests)} manifests, {blobs} films and pictures"
@@ -214,6 +211,3 @@ def keys_of(manifest: Manifest) -> Iterable[str]:
 
 def listed(counts: Counter[str]) -> str:
     return ", ".join(f"{number} {name}" for name, number in counts.most_common() if number)
-
-
-Audit = Callable[[Evidence], list[Row]]

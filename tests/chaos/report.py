@@ -26,7 +26,11 @@ def table(evidence: Evidence, rows: list[Row]) -> str:
         "",
         "| fault | done | not met |",
         "|---|---:|---:|",
-        *(f"| {k.value} | {done[k]} | {missed.get(k.value, 0)} |" for k in Kind if done[k] or k.value in missed),
+        *(
+            f"| {k.value} | {done[k]} | {missed.get(k.value, 0)} |"
+            for k in Kind
+            if done[k] or k.value in missed
+        ),
         "",
         "| what must hold | | found |",
         "|---|---|---|",

@@ -17,7 +17,7 @@ from tests.chaos.farm import LEAVE_SECONDS, ChaosFarm
 from tests.chaos.faults import Done, Faults
 from tests.chaos.history import History, read_history
 from tests.chaos.reference import Reference, References
-from tests.chaos.schedule import Frame, frames, kinds_for, schedule
+from tests.chaos.schedule import Frame, Kind, frames, kinds_for, schedule
 from tests.chaos.watch import Beat, Watch
 
 GAPS = (0.3, 1.7)
@@ -49,7 +49,9 @@ class Evidence:
 
 
 class Run:
-    def __init__(self, store_kind: str, seed: int, faults: int, frame_count: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, store_kind: str, seed: int, faults: int, frame_count: int, say: Callable[[str], None]
+    ) -> None:
         self._store_kind, self._seed = store_kind, seed
         self._wanted, self._frame_count, self._say = faults, frame_count, say
 
@@ -62,7 +64,11 @@ class Run:
             watch = Watch(f"127.0.0.1:{farm.port}", lambda: [o.job_id for o in clients.running])
             disk = isinstance(store, LocalDisk) and store.small
             kinds = kinds_for(self._store_kind, disk)
-            skipped = [] if disk or self._store_kind != "local" else ["disk full: no small disk can be mounted here"]
+            skipped = (
+                []
+                if disk or self._store_kind != "local"
+                else ["disk full: no small disk can be mounted here"]
+            )
             try:
                 farm.start()
                 began = time.monotonic()
@@ -91,7 +97,7 @@ class Run:
             finally:
                 farm.close()
 
-    def _disturb(self, farm: ChaosFarm, clients: Clients, faults: Faults, kinds: list[str]) -> None:
+    def _disturb(self, farm: ChaosFarm, clients: Clients, faults: Faults, kinds: list[Kind]) -> None:
         coming, chance = schedule(self._seed, kinds), random.Random(self._seed)
         next_at, said = time.monotonic(), 0
         while len(faults.done) < self._wanted or len(clients.orders) < self._frame_count:

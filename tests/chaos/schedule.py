@@ -26,7 +26,7 @@ class Kind(StrEnum):
     S3_KILL = "SIGKILL of the S3 server"
     S3_ERRORS = "S3 answers with errors"
     S3_STALL = "S3 does not answer"
-    S3_CUT = "S3 cuts bodies or flips their bytes"
+    S3_CUT = "S3 cuts bodies"
     S3_LOST_REPLY = "S3 replies are lost"
     CHECKPOINTED = "after a checkpoint"
     WRITING_FILM = "in the middle of a film's write"
@@ -96,7 +96,8 @@ def schedule(seed: int, kinds: list[Kind]) -> Iterator[Fault]:
 
 
 class Frame(NamedTuple):
-    """One of the frames that are rendered meanwhile: four to nine tiles of about a second each."""
+    """One of the frames that are rendered meanwhile: three to six tiles of one to three seconds each, so that
+    there is something to lose."""
 
     scene: Path
     width: int
@@ -120,10 +121,10 @@ class Frame(NamedTuple):
 
 def frames() -> Iterator[Frame]:
     """Endless, and the same whatever the schedule's seed: their undisturbed pictures are needed only once."""
-    sizes = ((64, 64), (80, 56), (96, 64), (72, 40), (96, 80))
+    sizes = ((64, 64), (96, 32), (64, 40), (72, 56), (80, 32))
     scenes = (SCENES / "cornell.gltf", SCENES / "still_life.glb")
     number = 0
     while True:
         width, height = sizes[number % len(sizes)]
-        yield Frame(scenes[number % len(scenes)], width, height, 240 + 40 * (number % 7), number)
+        yield Frame(scenes[number % len(scenes)], width, height, 480 + 70 * (number % 7), number)
         number += 1

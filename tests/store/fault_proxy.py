@@ -69,6 +69,10 @@ class Proxy:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def handle(self) -> None:
+                with suppress(ConnectionError):  # who asked was killed, or gave up
+                    super().handle()
+
             def handle_any(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 fault = proxy.next_fault(self.command)
@@ -88,8 +92,7 @@ class Proxy:
                     return self.hang_up()
                 if fault == FLIP and reply:
                     reply = reply[:-40] + bytes([reply[-40] ^ 1]) + reply[-39:]
-                with suppress(ConnectionError):  # who asked was killed
-                    self.answer(status, headers, reply[: len(reply) // 2] if fault == CUT else reply)
+                self.answer(status, headers, reply[: len(reply) // 2] if fault == CUT else reply)
                 if fault == CUT:
                     self.hang_up()
 
