@@ -85,8 +85,10 @@ def test_a_failure_fits_into_what_the_server_keeps_of_a_retried_attempt() -> Non
 
     def deep(levels: int) -> None:
         try:
-            raise OSError("x" * 1000) if levels == 0 else ValueError(deep(levels - 1))
-        except (OSError, ValueError) as error:
+            if levels == 0:
+                raise OSError("x" * 1000)
+            deep(levels - 1)
+        except (OSError, store_errors.StoreUnavailable) as error:
             raise store_errors.StoreUnavailable("cannot write: " + "y" * 5000) from error
 
     def fail() -> None:

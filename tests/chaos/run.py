@@ -57,6 +57,7 @@ class Run:
 
     def collect(self, folder: Path, references: References, audit: Callable[[Evidence], None]) -> None:
         """Runs, and gives the audit what there is while the store and the Temporal server still run."""
+        folder.mkdir(exist_ok=True)
         with disturbed_store(self._store_kind, folder / "store") as store:
             farm = ChaosFarm(folder, store.stores, store.environment)
             clients = Clients(farm, ordered(references))
