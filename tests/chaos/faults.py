@@ -166,6 +166,7 @@ class Faults:
         """Ends what still lasts: the rest of the run is undisturbed."""
         if isinstance(self._store, S3):
             self._store.proxy.replace_faults([])
+            self._store.proxy.gate = None
         until = time.monotonic() + 30
         while not self._farm.is_calm and time.monotonic() < until:
             self._farm.tick()
