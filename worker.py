@@ -17,10 +17,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from temporalio.client import Client
@@ -61,6 +63,7 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     from activities.prepare import PrepareActivities
     from activities.records import RecordActivities
     from activities.scenes import SceneCache
+    from activities.scratch import remove_leftovers
     from activities.tiles import TileActivities
     from store import open_store
     from store.blobs import prove_writable
@@ -69,6 +72,8 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
 
     log.info("kernels ready", extra={"seconds": round(warm(), 2)})
     fingerprint = engine.fingerprint()
+    if removed := remove_leftovers(Path(tempfile.gettempdir())):
+        log.info("removed what killed finalizers left", extra={"folders": removed})
     store = open_store(settings.store_url)
     prove_writable(store)
     scenes = SceneCache(store, settings.cached_scenes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from temporalio.exceptions import CancelledError
 from activities.attempt import Stop, beat_step
 from activities.errors import Refused, coded_errors
 from activities.merge import MergedFrame, MissingTiles, merge
+from activities.scratch import scratch_folder
 from contracts import (
     ErrorCode,
     FilmRecord,
@@ -70,7 +70,7 @@ class FinalizeActivities:
         attempt_id = f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}"
         with (
             acquire(self._store, layout.lease(task.job_id), attempt_id, LEASE_SECONDS) as lease,
-            tempfile.TemporaryDirectory(prefix="tessera-finalize-") as folder,
+            scratch_folder() as folder,
         ):
 
             def progress(step: str) -> None:
@@ -78,7 +78,7 @@ class FinalizeActivities:
                 lease.check()
 
             finished = FinishedFilms(self._store, task, progress)
-            merged = merge(task.plan, task.request, Path(folder), finished.get)
+            merged = merge(task.plan, task.request, folder, finished.get)
             check_nonfinite(task, merged.nonfinite)
             verify_exr(merged.exr, task.plan.width, task.plan.height, progress)
             verify_png(merged.png)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from activities.finalize import LEASE_SECONDS
+from activities.scratch import remove_leftovers
 from client.gc import Collector
 from client.verify import Verification
 from contracts import DeadLetter, ErrorCode, Manifest
@@ -182,18 +183,20 @@ def leases(store: Store) -> Iterable[tuple[str, LeaseState, float]]:
 def nothing_left(evidence: Evidence, store: Store, manifests: dict[str, Manifest]) -> Row:
     """After a collection that spares nothing for its age, all that is there belongs to a published frame."""
     row = Row("no lease, temporary file or orphan is left after gc")
+    temporary = [evidence.farm.temporary]
     if isinstance(store, LocalStore):
-        for path in (store.root / OWN_FOLDER / "tmp").iterdir():
-            os.utime(path, (0, 0))  # gc lets young ones be, whose writers may live: here none does
+        temporary.append(store.root / OWN_FOLDER / "tmp")
+    for path in (path for folder in temporary for path in folder.glob("*")):
+        os.utime(path, (0, 0))  # young ones are let be, whose writers may live: here none does
+    scratch = remove_leftovers(evidence.farm.temporary)  # as each worker does when it starts
     collector = Collector(store, set, timedelta(0), None)
     collector.collect()
     needed = {key for manifest in manifests.values() for key in keys_of(manifest)}
     for blob in store.list(""):
         row.require(blob.key in needed, f"{blob.key} is left")
-    if isinstance(store, LocalStore):
-        left = [path.name for path in (store.root / OWN_FOLDER / "tmp").iterdir()]
-        row.breaches += [f"temporary file {name} is left" for name in left]
-    row.figure = "removed " + (listed(collector.removed) or "nothing")
+    left = [path.name for folder in temporary for path in folder.iterdir()]
+    row.breaches += [f"temporary file {name} is left" for name in left]
+    row.figure = f"removed {listed(collector.removed) or 'nothing'}, {scratch} folders of killed finalizers"
     return row
 
 

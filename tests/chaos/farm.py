@@ -55,7 +55,10 @@ class ChaosFarm(Farm):
 
     def __init__(self, folder: Path, stores: str, environment: dict[str, str]) -> None:
         super().__init__(folder, stores)
-        self.env |= environment
+        self.temporary = folder / "tmp"
+        """What finalizers work in."""
+        self.temporary.mkdir()
+        self.env |= environment | {"TMPDIR": str(self.temporary)}
         self.crew: list[Member] = []
         self.server: subprocess.Popen[bytes] | None = None
         self.breaches: list[str] = []
