@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 
 from activities.finalize import LEASE_SECONDS
-from activities.scratch import remove_leftovers
+from activities.scratch import PREFIX, remove_leftovers
 from client.gc import Collector
 from client.verify import Verification
 from contracts import DeadLetter, ErrorCode, Manifest
@@ -19,6 +20,7 @@ from store import LocalStore, Store, layout
 from store.lease import LeaseState
 from store.local import OWN_FOLDER
 from tests.chaos import attempts, samples
+from tests.chaos.farm import ChaosFarm
 from tests.chaos.history import COMPLETED, History
 from tests.chaos.run import Evidence
 from workflows import policies
@@ -183,10 +185,7 @@ def leases(store: Store) -> Iterable[tuple[str, LeaseState, float]]:
 def nothing_left(evidence: Evidence, store: Store, manifests: dict[str, Manifest]) -> Row:
     """After a collection that spares nothing for its age, all that is there belongs to a published frame."""
     row = Row("no lease, temporary file or orphan is left after gc")
-    temporary = [evidence.farm.temporary]
-    if isinstance(store, LocalStore):
-        temporary.append(store.root / OWN_FOLDER / "tmp")
-    for path in (path for folder in temporary for path in folder.glob("*")):
+    for path in temporaries(evidence.farm, store):
         os.utime(path, (0, 0))  # young ones are let be, whose writers may live: here none does
     scratch = remove_leftovers(evidence.farm.temporary)  # as each worker does when it starts
     collector = Collector(store, set, timedelta(0), None)
@@ -194,10 +193,15 @@ def nothing_left(evidence: Evidence, store: Store, manifests: dict[str, Manifest
     needed = {key for manifest in manifests.values() for key in keys_of(manifest)}
     for blob in store.list(""):
         row.require(blob.key in needed, f"{blob.key} is left")
-    left = [path.name for folder in temporary for path in folder.iterdir()]
-    row.breaches += [f"temporary file {name} is left" for name in left]
+    row.breaches += [f"temporary file {path.name} is left" for path in temporaries(evidence.farm, store)]
     row.figure = f"removed {listed(collector.removed) or 'nothing'}, {scratch} folders of killed finalizers"
     return row
+
+
+def temporaries(farm: ChaosFarm, store: Store) -> list[Path]:
+    """What killed writers left in a local store, and killed finalizers in the temporary folder."""
+    inside = list((store.root / OWN_FOLDER / "tmp").iterdir()) if isinstance(store, LocalStore) else []
+    return inside + list(farm.temporary.glob(PREFIX + "*"))
 
 
 def keys_of(manifest: Manifest) -> Iterable[str]:
