@@ -6,6 +6,9 @@ from typing import Any
 
 from temporalio import activity
 
+from activities.errors import Refused
+from contracts import ErrorCode
+
 
 class Stop(BaseException):
     """The attempt has to end. Not an error, so that nothing that catches errors swallows it."""
@@ -25,7 +28,13 @@ def beat(**details: Any) -> None:
     Called from the work itself and never from a timer, so that a hung attempt falls silent. details
     are a small plain dict: what cannot be decoded would be a failure that no retry mends.
     """
-    activity.heartbeat(details)
+    try:
+        activity.heartbeat(details)
+    except TimeoutError as error:
+        # The SDK hands a beat to its event loop and waits 10 s for that.
+        raise Refused(
+            ErrorCode.WORKER_LOST, "the worker stood still for seconds: it was stopped, or is overloaded"
+        ) from error
     if activity.is_cancelled():
         raise Cancelled
     if activity.is_worker_shutdown():

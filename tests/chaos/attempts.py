@@ -29,6 +29,7 @@ STOPS = frozenset(
 )
 EXPLAINS = {
     "heartbeat": STOPS | {Kind.TEMPORAL} | S3_ONLY,
+    ErrorCode.WORKER_LOST: STOPS,
     "CancelledError": frozenset({Kind.TERM}),
     ErrorCode.STORAGE_UNAVAILABLE: S3_ONLY,
     ErrorCode.STORAGE_FULL: frozenset({Kind.DISK_FULL}),
