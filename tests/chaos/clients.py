@@ -14,7 +14,7 @@ from tests.chaos.farm import ChaosFarm
 from tests.chaos.reference import Reference
 from tests.chaos.schedule import Frame
 
-AT_ONCE = 3
+AT_ONCE = 4
 """Frames that run at the same time."""
 
 

@@ -31,7 +31,8 @@ POINTS = frozenset(
         Kind.PUBLISHED,
     }
 )
-MOST_ARMED = 4
+MOST_ARMED = 6
+"""Named points that are waited for at the same time."""
 
 
 class Done(NamedTuple):

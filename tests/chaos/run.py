@@ -20,7 +20,7 @@ from tests.chaos.reference import Reference, References
 from tests.chaos.schedule import Frame, Kind, frames, kinds_for, schedule
 from tests.chaos.watch import Beat, Watch
 
-GAPS = (0.3, 1.7)
+GAPS = (0.2, 1.4)
 """Seconds between two faults."""
 REST_PATIENCE = 300.0
 """How long frames may take to end once nothing disturbs them any more."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.service import RPCError
@@ -79,7 +80,8 @@ class Watch:
 def beats_of(job_id: str, activity: PendingActivityInfo) -> Iterator[Beat]:
     """The newest heartbeat, if it is one of the attempt that runs: details outlive their attempt."""
     at, began = activity.last_heartbeat_time, activity.last_started_time
-    if at.ToNanoseconds() <= began.ToNanoseconds():
+    waits = activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    if waits or at.ToNanoseconds() <= began.ToNanoseconds():
         return
     for payload in activity.heartbeat_details.payloads:
         details = json.loads(payload.data)
