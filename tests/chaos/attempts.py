@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from contracts import ErrorCode, Manifest
@@ -61,11 +61,9 @@ def explained(evidence: Evidence, row: Row) -> Row:
     return row
 
 
-def _explains(cause: str, step: Step, at: object, kind: Kind) -> bool:
-    assert step.ended is not None or step.outcome == ""
-    begin = step.scheduled - AFTERMATH
-    within = step.ended is None or begin <= at <= step.ended  # type: ignore[operator]
-    return within and kind in EXPLAINS.get(cause, frozenset())
+def _explains(cause: str, step: Step, at: datetime, kind: Kind) -> bool:
+    begin, end = step.scheduled - AFTERMATH, step.ended or at
+    return begin <= at <= end and kind in EXPLAINS.get(cause, frozenset())
 
 
 def counted(evidence: Evidence, manifests: dict[str, Manifest], row: Row) -> Row:
