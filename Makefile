@@ -2,12 +2,15 @@
 PYTHON ?= python3
 SIZE ?= 960x540
 SPP ?= 64
+SEED ?= 1
+FAULTS ?= 300
+FRAMES ?= 30
 
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help install demo lint test stress clean
+.PHONY: help install demo lint test stress chaos clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -44,6 +47,9 @@ stress: install ## hand-overs and finalizers under kills, long form, on both sto
 	    $(BIN)/python -m tests.stress.lease --store $$store --handovers 2000 && \
 	    $(BIN)/python -m tests.stress.finalize --store $$store --finalizers 200 || exit 1; \
 	done
+
+chaos: install ## faults on running frames, then an audit of all (SEED="1 2 3" FAULTS=300 FRAMES=30)
+	@$(BIN)/python -m tests.chaos --seed $(SEED) --faults $(FAULTS) --frames $(FRAMES)
 
 clean: ## remove what builds and tests leave; frames (.tessera, out) stay
 	@rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,10 +17,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from temporalio.client import Client
@@ -66,11 +68,12 @@ def control_workers(client: Client, name: str) -> list[Worker]:
 
 def render_workers(client: Client, settings: Settings, role: str, name: str) -> list[Worker]:
     """The workers of a rendering process. They share the store, the scenes and the compiled kernels."""
-    from activities.finalize import FinalizeActivities, remove_leftovers
+    from activities.finalize import FinalizeActivities
     from activities.isolated import IsolatedActivities
     from activities.prepare import PrepareActivities
     from activities.records import RecordActivities
     from activities.scenes import SceneCache
+    from activities.scratch import remove_leftovers
     from activities.tiles import TileActivities
     from store import open_store
     from store.blobs import prove_writable
@@ -79,9 +82,10 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
 
     log.info("kernels ready", extra={"seconds": round(warm(), 2)})
     fingerprint = engine.fingerprint()
+    if removed := remove_leftovers(Path(tempfile.gettempdir())):
+        log.info("removed what killed finalizers left", extra={"folders": removed})
     store = open_store(settings.store_url)
     prove_writable(store)
-    remove_leftovers()
     scenes = SceneCache(store, settings.cached_scenes)
     tiles = TileActivities(store, scenes, settings.checkpoint_seconds, name)
 

@@ -43,6 +43,10 @@ RULES: tuple[tuple[type[BaseException], ErrorCode], ...] = (
 )
 """The first rule that matches wins, so subclasses stand before their bases."""
 
+MESSAGE_LIMIT = 1000
+"""Characters. Of an attempt that it retries Temporal keeps no failure above 4 KB (code and message are gone
+then), which includes the stack of this raise; why the chain of causes is left to the log."""
+
 
 class Refused(Exception):
     """A check of an activity itself failed; carries its code."""
@@ -82,10 +86,11 @@ def coded_errors(worker: str) -> Iterator[None]:
         logging.getLogger("tessera").warning(
             "attempt failed",
             extra={"code": code, "activity": info.activity_id, "attempt": info.attempt, "error": message},
+            exc_info=code is ErrorCode.INTERNAL,
         )
         raise ApplicationError(
-            message,
+            message[:MESSAGE_LIMIT],
             {"attempt": info.attempt, "worker": worker},
             type=code,
             non_retryable=code.is_terminal,
-        ) from error
+        ) from None

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
-import shutil
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from temporalio.exceptions import CancelledError
 from activities.attempt import Stop, beat_step
 from activities.errors import Refused, coded_errors
 from activities.merge import MergedFrame, MissingTiles, merge
+from activities.scratch import scratch_folder
 from contracts import (
     ErrorCode,
     FilmRecord,
@@ -47,28 +45,7 @@ one that is only slow is not overtaken while Temporal still believes in it."""
 NONFINITE_SHARE = 1e-4
 """More non-finite samples than this share of the frame's make it a failure, not a picture."""
 
-TEMPORARY = "tessera-finalize-"
-"""Folders below the system's temporary one, with the number of their process behind it."""
-
 log = logging.getLogger("tessera.finalize")
-
-
-def remove_leftovers() -> None:
-    """Removes the temporary folders of finalizers that were killed: a picture may have gigabytes."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
-        process = folder.name.removeprefix(TEMPORARY).partition("-")[0]
-        if process.isdecimal() and not is_alive(int(process)):
-            shutil.rmtree(folder, ignore_errors=True)  # another worker may be at it as well
-
-
-def is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 class FinalizeActivities:
@@ -93,7 +70,7 @@ class FinalizeActivities:
         attempt_id = f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}"
         with (
             acquire(self._store, layout.lease(task.job_id), attempt_id, LEASE_SECONDS) as lease,
-            tempfile.TemporaryDirectory(prefix=f"{TEMPORARY}{os.getpid()}-") as folder,
+            scratch_folder() as folder,
         ):
 
             def progress(step: str) -> None:
@@ -101,7 +78,7 @@ class FinalizeActivities:
                 lease.check()
 
             finished = FinishedFilms(self._store, task, progress)
-            merged = merge(task.plan, task.request, Path(folder), finished.get)
+            merged = merge(task.plan, task.request, folder, finished.get)
             check_nonfinite(task, merged.nonfinite)
             verify_exr(merged.exr, task.plan.width, task.plan.height, progress)
             verify_png(merged.png)

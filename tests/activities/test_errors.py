@@ -7,14 +7,19 @@ import inspect
 from typing import Any
 
 import pytest
+from temporalio.api.failure.v1 import Failure as FailureProto
+from temporalio.converter import DefaultFailureConverter, DefaultPayloadConverter
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 
-from activities.attempt import beat
+from activities.attempt import beat, beat_step
 from activities.errors import RULES, Refused, code_of, coded_errors
 from contracts import ErrorCode
 from store import errors as store_errors
 from tracer import errors as tracer_errors
+
+SERVER_LIMIT = 4096
+"""Temporal's limit.mutableStateActivityFailureSize.error, in bytes."""
 
 
 def raised_by(module: Any) -> list[type[Exception]]:
@@ -67,6 +72,23 @@ def test_a_full_temporary_folder_is_storage_full() -> None:
     assert code_of(OSError(errno.EIO, "bad")) is ErrorCode.INTERNAL
 
 
+def test_a_worker_that_stood_still_is_a_lost_worker() -> None:
+    """After a SIGCONT the SDK may tell of a beat that it could not hand over in time."""
+
+    def late(*details: Any) -> None:
+        raise TimeoutError
+
+    def beats() -> None:
+        with coded_errors("w"):
+            beat_step("rendering")
+
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = late
+    with pytest.raises(ApplicationError) as caught:
+        environment.run(beats)
+    assert caught.value.type == ErrorCode.WORKER_LOST
+
+
 def test_cancellation_is_no_failure() -> None:
     def fail() -> None:
         with coded_errors("w"):
@@ -91,3 +113,26 @@ def test_a_heartbeat_that_nobody_takes_is_a_lost_worker() -> None:
     with pytest.raises(ApplicationError) as caught:
         environment.run(work)
     assert caught.value.type == ErrorCode.WORKER_LOST
+
+
+def test_a_failure_fits_into_what_the_server_keeps_of_a_retried_attempt() -> None:
+    """A larger one loses its code and message: the server puts "Failure exceeds size limit." in its place."""
+
+    def deep(levels: int) -> None:
+        try:
+            if levels == 0:
+                raise OSError("x" * 1000)
+            deep(levels - 1)
+        except (OSError, store_errors.StoreUnavailable) as error:
+            raise store_errors.StoreUnavailable("cannot write: " + "y" * 5000) from error
+
+    def fail() -> None:
+        with coded_errors("tiles@a-host-with-a-long-name.example:123456:abcd"):
+            deep(10)
+
+    with pytest.raises(ApplicationError) as caught:
+        ActivityEnvironment().run(fail)
+    failure = FailureProto()
+    DefaultFailureConverter().to_failure(caught.value, DefaultPayloadConverter(), failure)
+    assert failure.ByteSize() < SERVER_LIMIT
+    assert failure.message.startswith("cannot write: yyy")

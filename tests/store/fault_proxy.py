@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.client
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 RESET_BEFORE = "reset before the server saw it"
@@ -16,6 +17,16 @@ STALL = "no reply"
 CUT = "reply cut in the middle"
 FLIP = "one byte of the reply flipped"
 PASS = "pass"
+
+
+class Gate(NamedTuple):
+    """Holds the next request of this method whose path has this part, before the server sees it."""
+
+    method: str
+    part: str
+    reached: threading.Event
+    opened: threading.Event
+    """Then it goes on to the server, whether or not who sent it still lives."""
 
 
 class Proxy:
@@ -28,17 +39,39 @@ class Proxy:
         self.methods = {"PUT", "GET", "HEAD", "DELETE"}
         self.seen: list[str] = []
         self.release = threading.Event()
+        self.gate: Gate | None = None
+        self._lock = threading.Lock()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.server.daemon_threads = True
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
 
     def next_fault(self, method: str) -> str | int:
         self.seen.append(method)
-        return self.faults.popleft() if self.faults and method in self.methods else PASS
+        with self._lock:
+            return self.faults.popleft() if self.faults and method in self.methods else PASS
+
+    def replace_faults(self, faults: Iterable[str | int], *methods: str) -> None:
+        """What is left of the old ones goes."""
+        with self._lock:
+            self.methods = set(methods)
+            self.faults = deque(faults)
+
+    def wait_at_gate(self, method: str, path: str) -> None:
+        with self._lock:
+            gate = self.gate
+            if gate is None or gate.method != method or gate.part not in path:
+                return
+            self.gate = None
+        gate.reached.set()
+        gate.opened.wait(30)
 
     def _handler(proxy) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def handle(self) -> None:
+                with suppress(ConnectionError):  # who asked was killed, or gave up
+                    super().handle()
 
             def handle_any(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -47,7 +80,11 @@ class Proxy:
                     return self.hang_up()
                 if isinstance(fault, int):
                     return self.answer(fault, {"Content-Length": "0"}, b"")
-                status, headers, reply = self.forward(body)
+                proxy.wait_at_gate(self.command, self.path)
+                try:
+                    status, headers, reply = self.forward(body)
+                except (OSError, http.client.HTTPException):  # the server is away
+                    return self.hang_up()
                 if fault == RESET_AFTER:
                     return self.hang_up()
                 if fault == STALL:

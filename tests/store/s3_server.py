@@ -40,48 +40,61 @@ def environment(endpoint: str) -> dict[str, str]:
     }
 
 
-@contextmanager
-def running_server(folder: Path) -> Iterator[S3Server]:
-    folder.mkdir(parents=True)
-    s3, master, volume, filer, admin = free_ports(5)
+class Address(NamedTuple):
+    """Where a server is: a second one started there goes on with what the first one had."""
+
+    folder: Path
+    ports: list[int]
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.ports[0]}"
+
+
+def start_server(address: Address) -> S3Server:
+    folder, (s3, master, volume, filer, admin) = address
     command = [
-        *(
-            binary("weed"),
-            "-logtostderr=true",
-            "mini",
-            f"-dir={folder}",
-            "-ip=127.0.0.1",
-            "-ip.bind=127.0.0.1",
-        ),
+        *(binary("weed"), "-logtostderr=true", "mini", f"-dir={folder}"),
+        *("-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
         *(f"-bucket={BUCKET}", "-webdav=false", "-admin.ui=false", "-master.telemetry=false"),
         *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.port={s3}", f"-master.port={master}"),
         *(f"-volume.port={volume}", f"-filer.port={filer}", f"-admin.port={admin}"),
         *(f"-s3.port.grpc={s3 + 10000}", f"-master.port.grpc={master + 10000}"),
         *(f"-volume.port.grpc={volume + 10000}", f"-filer.port.grpc={filer + 10000}"),
     ]
-    endpoint = f"http://127.0.0.1:{s3}"
-    with open(folder / "weed.log", "wb") as log:
+    with open(folder / "weed.log", "ab") as log:
         process = subprocess.Popen(
-            command, env=os.environ | environment(endpoint), stdout=log, stderr=log, cwd=folder
+            command, env=os.environ | environment(address.endpoint), stdout=log, stderr=log, cwd=folder
         )
+    return S3Server(address.endpoint, process)
+
+
+@contextmanager
+def running_server(folder: Path) -> Iterator[S3Server]:
+    folder.mkdir(parents=True)
+    server = start_server(Address(folder, free_ports(5)))
     try:
-        wait_until_it_stores(endpoint, process, folder / "weed.log")
-        yield S3Server(endpoint, process)
+        wait_until_it_stores(server, folder / "weed.log")
+        yield server
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:  # it does not leave on SIGTERM with a full disk
-            process.kill()
-            process.wait()
+        stop_server(server)
 
 
-def wait_until_it_stores(endpoint: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def stop_server(server: S3Server) -> None:
+    server.process.terminate()
+    try:
+        server.process.wait(10)
+    except subprocess.TimeoutExpired:  # it does not leave on SIGTERM with a full disk
+        server.process.kill()
+        server.process.wait()
+
+
+def wait_until_it_stores(server: S3Server, log: Path) -> None:
     """Health is answered before the first put is."""
-    settings = environment(endpoint)
+    settings = server.environment
     client = boto3.client(
         "s3",
-        endpoint_url=endpoint,
+        endpoint_url=server.endpoint,
         region_name="us-east-1",
         aws_access_key_id=settings["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=settings["AWS_SECRET_ACCESS_KEY"],
@@ -89,7 +102,7 @@ def wait_until_it_stores(endpoint: str, process: subprocess.Popen[bytes], log: P
     )
     end = time.monotonic() + PATIENCE
     while True:
-        assert process.poll() is None, log.read_text()[-2000:]
+        assert server.process.poll() is None, log.read_text()[-2000:]
         try:
             client.put_object(Bucket=BUCKET, Key="ready", Body=b"")
             return
