@@ -38,9 +38,10 @@ lint: install ## ruff and mypy
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-test: lint ## lint, then all tests
-	@$(BIN)/pytest
-	@$(BIN)/pytest tests/system --store s3
+# Two at a time: many tests wait for a timeout or a server.
+test: lint ## lint, then all tests; those of whole farms on both stores
+	@$(BIN)/pytest -n 2 --dist loadfile
+	@$(BIN)/pytest -n 2 --dist loadfile tests/system --store s3
 
 stress: install ## hand-overs and finalizers under kills, long form, on both stores (half an hour)
 	@for store in local s3; do \
