@@ -122,7 +122,7 @@ class Race:
         chance, commit = self._chance, self._beats - 1
         delay = chance.uniform(0, MOST_DELAY)
         if early:
-            return Fate(signal.SIGKILL, chance.randrange(commit), delay)
+            return Fate(signal.SIGKILL, chance.randrange(commit // 2), delay / 4)
         first = max(0, commit - 2) if chance.random() < 0.5 else 0
         return Fate(
             chance.choice([signal.SIGKILL, signal.SIGSTOP, None]), chance.randint(first, commit), delay
