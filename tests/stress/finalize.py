@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -89,9 +90,9 @@ class Race:
             self.outcome.wrong += read.wrong
         return self.outcome
 
-    def _spawn(self, *arguments: object) -> tuple[BaseProcess, Connection]:
+    def _spawn(self, target: Callable[..., None], *arguments: object) -> tuple[BaseProcess, Connection]:
         ours, theirs = FORKED.Pipe()
-        process = start(*arguments, theirs)  # type: ignore[arg-type]
+        process = start(target, *arguments, theirs)
         theirs.close()
         return process, ours
 
@@ -121,7 +122,7 @@ class Race:
         chance, commit = self._chance, self._beats - 1
         delay = chance.uniform(0, MOST_DELAY)
         if early:
-            return Fate(signal.SIGKILL, chance.randrange(commit), delay)
+            return Fate(signal.SIGKILL, chance.randrange(commit // 2), delay / 4)
         first = max(0, commit - 2) if chance.random() < 0.5 else 0
         return Fate(
             chance.choice([signal.SIGKILL, signal.SIGSTOP, None]), chance.randint(first, commit), delay
@@ -159,7 +160,7 @@ class Race:
             go_on(finalizer.process)
 
 
-def undisturbed(task_seed: int) -> tuple[FrameResult, int]:
+def undisturbed(seed: int) -> tuple[FrameResult, int]:
     """What one finalizer makes of the same frame alone in a store of its own, and how often it beats."""
     with tempfile.TemporaryDirectory(prefix="tessera-stress-") as folder:
         store, beats = LocalStore(Path(folder)), [0]
@@ -167,7 +168,7 @@ def undisturbed(task_seed: int) -> tuple[FrameResult, int]:
         def beat() -> None:
             beats[0] += 1
 
-        outcome = run_attempt(store, prepare(store, task_seed), 0, 1, beat)
+        outcome = run_attempt(store, prepare(store, seed), 0, 1, beat)
         return outcome.result, beats[0]
 
 

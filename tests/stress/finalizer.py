@@ -131,7 +131,7 @@ def finalize_until_done(url: str, task: FinalizeTask, who: int, fate: Fate, pipe
             if error.non_retryable:
                 pipe.send(f"finalizer {who}: {error.type}: {error}")
                 return
-            time.sleep(chance.uniform(0, 0.2))
+            time.sleep(chance.uniform(0, LEASE_SECONDS))
             continue
         pipe.send(Done(outcome.result, codes) if outcome.result else f"finalizer {who}: {outcome}")
         return
