@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help install demo lint test chaos clean
+.PHONY: help install demo lint test chaos stress clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -44,6 +44,12 @@ test: lint ## lint, then all tests
 
 chaos: install ## faults on running frames, then an audit of all (SEED="1 2 3" FAULTS=300 FRAMES=30)
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --faults $(FAULTS) --frames $(FRAMES)
+
+stress: install ## hand-overs and finalizers under kills, long form, on both stores (half an hour)
+	@for store in local s3; do \
+	    $(BIN)/python -m tests.stress.lease --store $$store --handovers 2000 && \
+	    $(BIN)/python -m tests.stress.finalize --store $$store --finalizers 200 || exit 1; \
+	done
 
 clean: ## remove what builds and tests leave; frames (.tessera, out) stay
 	@rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -255,6 +255,8 @@ class FrameRequest(Message):
     """Raised by the tracer whenever pixels are meant to change."""
     priority: Annotated[int, Field(ge=0, le=100)] = 50
     tile_size: Annotated[int, Field(ge=1, le=128)] | None = None
+    park_limit_seconds: Annotated[int, Field(ge=1)] | None = None
+    """How long a dead-lettered frame waits for an operator before it fails; None: for ever."""
 
     @property
     def settings_hash(self) -> str:
@@ -493,7 +495,7 @@ class Manifest(Message):
         frame = self.frame.model_dump(mode="json")
         for image in frame["images"]:
             del image["key"]  # every attempt uploads under its own name
-        for ignored in ("priority", "tile_size"):
+        for ignored in ("priority", "tile_size", "park_limit_seconds"):
             del frame["request"][ignored]
         return frame
 

@@ -13,11 +13,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from importlib import metadata
 from typing import Any, NoReturn
 
 from client.api import render_frame, submit_frame
+from client.cancel import cancel_job
 from client.commands import (
-    cancel_job,
     fetch_job,
     print_document,
     render_frames,
@@ -26,11 +27,14 @@ from client.commands import (
     submit_frames,
     watch_job,
 )
+from client.dead_letters import dead_letters, render_tile, retry_job
 from client.errors import ClientError, ExitCode, client_errors
 from client.listing import list_jobs
 from client.options import add_output_options, add_scene_options
 from client.upkeep import collect_garbage, verify_job
+from contracts import ErrorCode
 from settings import Settings, temporal_address
+from tracer import engine
 
 __all__ = ["main", "render_frame", "submit_frame"]
 
@@ -46,9 +50,28 @@ EXAMPLES = """examples:
 The farm is the Temporal service that TEMPORAL_ADDRESS names. Without it, tessera starts one on this
 machine for as long as it is used; `tessera dev` keeps one running.
 
-exit codes: 0 done, 1 failed for good, 2 bad usage or input, 3 dead-lettered, 4 cancelled,
-69 the farm or the store cannot be reached
+exit codes:
+   0  done; status, list, pause, resume, retry and cancel: asked and answered, whatever the job's state is
+   1  render, watch: the job is failed_terminal, for a reason that its workers found
+   2  bad usage or input that is found before anything is submitted, an unknown job, a job in whose state
+      the command makes no sense
+   3  render, watch: the job is dead_lettered and waits for a retry or a cancel
+   4  render, watch: the job is cancelled
+  69  the farm or the store cannot be reached, or does not do its part in time
+ 130  stopped by Ctrl-C
 """
+
+
+class Version(argparse.Action):
+    """Worked out only when it is asked for. The engine's name is the one in task queues and messages."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        try:
+            version = metadata.version("tessera")
+        except metadata.PackageNotFoundError:
+            version = "(not installed)"
+        print(f"tessera {version}, picture version {engine.PICTURE_VERSION}, engine {engine.fingerprint()}")
+        parser.exit()
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -58,6 +81,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action=Version, nargs=0, help="of the program and of its engine")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, text: str, run: Command | None) -> argparse.ArgumentParser:
@@ -83,7 +107,15 @@ def make_parser() -> argparse.ArgumentParser:
     job_command("watch", "follow a job until it ends", watch_job)
     job_command("pause", "stop rendering; nothing is lost", signal_job)
     job_command("resume", "go on after a pause", signal_job)
-    job_command("retry", "try a dead-lettered job again", signal_job)
+    retry = job_command("retry", "try a dead-lettered job again", retry_job)
+    retry.add_argument("--tile", action="append", metavar="TILE", help="only this dead tile; may be repeated")
+    letters = command("dead-letters", "the frames that wait for an operator", dead_letters)
+    letters.add_argument("action", choices=("list", "show"), nargs="?", default="list")
+    letters.add_argument("job", metavar="JOB", nargs="?", help="with show: all that is known of this job")
+    tile = job_command("render-tile", "render one tile in this process, without Temporal", render_tile)
+    tile.add_argument("tile", metavar="TILE", help="its id, as `dead-letters` and `status --tiles` print it")
+    tile.add_argument("--samples", type=int, metavar="N", help="only so many (default: all of the job's)")
+    tile.add_argument("-o", "--output", metavar="FILE", help="where to write the film")
     cancel = job_command("cancel", "end a job; submit it again to go on", cancel_job)
     cancel.add_argument("--discard", action="store_true", help="also remove the films made so far")
     add_output_options(job_command("fetch", "write a published picture", fetch_job))
@@ -131,14 +163,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(asyncio.run(given.run(given, settings)))
     except ClientError as error:
         print(f"tessera: {error}", file=sys.stderr)
-        if getattr(given, "json", False):
-            exit_code = int(error.exit_code)
-            print_document({"error": {"code": error.code, "message": str(error), "exit_code": exit_code}})
-        return int(error.exit_code)
+        return _refused(given, error.exit_code, str(error), error.code)
     except KeyboardInterrupt:
         if given.command in ("render", "submit", "watch"):
             print(f"\nstopped watching; {_what_goes_on()}", file=sys.stderr)
-        return int(ExitCode.INTERRUPTED)
+        return _refused(given, ExitCode.INTERRUPTED, "stopped by Ctrl-C", None)
+
+
+def _refused(given: argparse.Namespace, code: ExitCode, message: str, reason: ErrorCode | None) -> int:
+    """With --json what went wrong is the one document, too."""
+    if getattr(given, "json", False):
+        print_document({"error": {"code": reason, "message": message, "exit_code": int(code)}})
+    return int(code)
 
 
 def run() -> NoReturn:

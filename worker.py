@@ -2,7 +2,7 @@
 
 control    runs workflows only, and stays light
 tiles      renders, one thread a slot, and has a thread each for prepare and finalize
-isolated   renders one tile at a time that may kill its process
+isolated   renders one tile at a time in a process of its own, which the tile may kill
 all        supervises one of each and restarts what dies
 """
 
@@ -28,9 +28,18 @@ from typing import NoReturn
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from activities.attempt import silence
 from settings import Settings, connect
 from telemetry.logs import configure_logs
 from workflows import policies, queues
+
+HUNG_SECONDS = 60.0
+"""An attempt that has been silent for so long hangs. Six heartbeat timeouts: its tile is elsewhere by now."""
+LOOK_SECONDS, HUNG_LOOKS = 0.5, 10
+DRAIN_SECONDS = policies.GRACEFUL_SHUTDOWN.total_seconds() + 5
+"""How long a leaving worker waits for its attempts: they are given GRACEFUL_SHUTDOWN."""
+NOT_DRAINED = 70
+"""Exit code of a worker that left an attempt behind that did not end."""
 
 ROLES = ("control", "tiles", "isolated")
 SUPERVISED = "--supervised"
@@ -60,6 +69,7 @@ def control_workers(client: Client, name: str) -> list[Worker]:
 def render_workers(client: Client, settings: Settings, role: str, name: str) -> list[Worker]:
     """The workers of a rendering process. They share the store, the scenes and the compiled kernels."""
     from activities.finalize import FinalizeActivities
+    from activities.isolated import IsolatedActivities
     from activities.prepare import PrepareActivities
     from activities.records import RecordActivities
     from activities.scenes import SceneCache
@@ -94,7 +104,8 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
         )
 
     if role == "isolated":
-        return [worker(queues.isolated(fingerprint), 1, [tiles.render_tile])]
+        alone = IsolatedActivities(settings.store_url, settings.checkpoint_seconds, name)
+        return [worker(queues.isolated(fingerprint), 1, [alone.render_tile])]
     prepare = PrepareActivities(store, scenes, fingerprint, name)
     records = RecordActivities(store, name)
     service: list[object] = [
@@ -111,8 +122,9 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     ]
 
 
-async def run_role(role: str, settings: Settings, supervisor: int | None = None) -> None:
-    """Serves until SIGTERM or SIGINT, then drains: running tiles store what they have and yield.
+async def run_role(role: str, settings: Settings, supervisor: int | None = None) -> bool:
+    """Serves until SIGTERM or SIGINT, then drains: running tiles store what they have and yield. False where
+    one of them does not.
 
     With the process id of a supervisor it also drains when that one is gone.
     """
@@ -132,16 +144,29 @@ async def run_role(role: str, settings: Settings, supervisor: int | None = None)
     stopping = asyncio.create_task(_wait(stop, supervisor))
     await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
     log.info("draining", extra={"role": role})
-    await asyncio.gather(*(worker.shutdown() for worker in workers))
-    await asyncio.gather(*running)  # raises what ended a worker, if it was not the signal
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            await asyncio.gather(*(worker.shutdown() for worker in workers))
+            await asyncio.gather(*running)  # raises what ended a worker, if it was not the signal
+    except TimeoutError:
+        log.error("an attempt does not end: leaving without it")
+        return False
     stopping.cancel()
+    return True
 
 
 async def _wait(stop: asyncio.Event, supervisor: int | None) -> None:
-    """Waits for the signal, or until another process has inherited this one from its supervisor."""
+    """Waits for the signal, until another process has inherited this one from its supervisor, or until an
+    attempt hangs: Temporal has given its tile to another worker, but its slot is lost to this process."""
+    hung = 0
     while not stop.is_set() and supervisor in (None, os.getppid()):
         with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), timeout=0.5)
+            await asyncio.wait_for(stop.wait(), timeout=LOOK_SECONDS)
+        # Looks, not time: a process that was stopped and goes on does not hang.
+        hung = hung + 1 if silence() > HUNG_SECONDS else 0
+        if hung > HUNG_LOOKS:
+            log.error("an attempt hangs: leaving, to be started again", extra={"seconds": round(silence())})
+            return
 
 
 async def register_search_attributes(client: Client) -> None:
@@ -216,8 +241,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = Settings() if options.slots is None else Settings(slots=options.slots)
     if options.role == "all":
         return supervise(settings)
-    asyncio.run(run_role(options.role, settings, supervisor))
-    return 0
+    drained = asyncio.run(run_role(options.role, settings, supervisor))
+    return 0 if drained else NOT_DRAINED
 
 
 def run() -> NoReturn:

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from temporalio import activity
 
-from activities.errors import Refused
-from contracts import ErrorCode
+Beat = Callable[..., None]
+"""`beat`, or what stands for it where there is no Temporal."""
+
+
+_last_beat: dict[int, float] = {}
+"""When the attempt of each thread last told that it lives, by the monotonic clock."""
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """An attempt, for `silence`."""
+    thread = threading.get_ident()
+    _last_beat[thread] = time.monotonic()
+    try:
+        yield
+    finally:
+        del _last_beat[thread]
+
+
+def silence() -> float:
+    """Seconds since the most silent of this process's attempts was last heard of; 0 without any."""
+    now = time.monotonic()
+    return max((now - moment for moment in list(_last_beat.values())), default=0.0)
 
 
 class Stop(BaseException):
@@ -22,6 +47,10 @@ class WorkerLeaving(Stop):
     """The worker is shutting down; another one goes on."""
 
 
+class Stalled(Exception):
+    """The process was stopped, or its event loop stood, for so long that the attempt counts as lost."""
+
+
 def beat(**details: Any) -> None:
     """Tells Temporal how far the attempt is; raises Stop when it has to end.
 
@@ -30,11 +59,9 @@ def beat(**details: Any) -> None:
     """
     try:
         activity.heartbeat(details)
-    except TimeoutError as error:
-        # The SDK hands a beat to its event loop and waits 10 s for that.
-        raise Refused(
-            ErrorCode.WORKER_LOST, "the worker stood still for seconds: it was stopped, or is overloaded"
-        ) from error
+    except TimeoutError as error:  # the SDK waits ten seconds for its event loop
+        raise Stalled("stopped or stalled for ten seconds; another attempt goes on") from error
+    _last_beat[threading.get_ident()] = time.monotonic()
     if activity.is_cancelled():
         raise Cancelled
     if activity.is_worker_shutdown():

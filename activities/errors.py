@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
+from activities.attempt import Stalled, watched
 from contracts import ErrorCode
 from store import errors as store
 from tracer import errors as tracer
@@ -38,6 +39,7 @@ RULES: tuple[tuple[type[BaseException], ErrorCode], ...] = (
     (store.NotFound, ErrorCode.STORAGE_UNAVAILABLE),
     (store.StoreError, ErrorCode.INTERNAL),
     (MemoryError, ErrorCode.OUT_OF_MEMORY),
+    (Stalled, ErrorCode.WORKER_LOST),
 )
 """The first rule that matches wins, so subclasses stand before their bases."""
 
@@ -72,7 +74,8 @@ def coded_errors(worker: str) -> Iterator[None]:
     worker is this worker's identity, kept with the failure.
     """
     try:
-        yield
+        with watched():
+            yield
     except (ApplicationError, CancelledError, asyncio.CancelledError):
         raise
     except Exception as error:

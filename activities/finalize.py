@@ -194,8 +194,15 @@ def publish_manifest(store: Store, manifest: Manifest) -> FrameResult:
     def agrees(existing: bytes) -> bool:
         return Manifest.decode(existing).agrees_with(manifest)
 
-    winner = publish(store, manifest.frame.job_id, manifest.encode(), agrees)
-    return result_of(Manifest.decode(winner))
+    ours = manifest.encode()
+    winner = publish(store, manifest.frame.job_id, ours, agrees)
+    published = Manifest.decode(winner)
+    if winner != ours:
+        log.warning(
+            "published by another attempt already",
+            extra={"by": published.publication.attempt_id, "fence": published.publication.fence},
+        )
+    return result_of(published)
 
 
 def result_of(manifest: Manifest) -> FrameResult:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from temporalio import activity
 from temporalio.exceptions import CancelledError
 
-from activities.attempt import Cancelled, Stop, WorkerLeaving, beat, beat_step
+from activities.attempt import Beat, Cancelled, Stop, WorkerLeaving, beat
 from activities.errors import Refused, coded_errors
 from activities.scenes import SceneCache
 from contracts import ErrorCode, FramePlan, Tile, TileOutcome, TileResult, TileTask
@@ -45,21 +45,16 @@ class TileActivities:
     @activity.defn(no_thread_cancel_exception=True)
     def render_tile(self, task: TileTask) -> TileResult:
         with coded_errors(self._worker):
-            films = [StoredFilm(self._store, task, tile) for tile in task.tiles]
-            outcome, finished = TileOutcome.RENDERED, 0
+            attempt = TileAttempt(self._store, self._scenes, self._checkpoint_seconds, task, beat)
+            outcome = TileOutcome.RENDERED
             try:
-                beat_step("starting")
-                scene = self._scene(task)
-                for film in films:
-                    report = _reporter(films, finished)
-                    render_to(film, scene, self._checkpoint_seconds, report)
-                    finished += 1
+                attempt.render()
             except Stop as stop:
-                outcome = _outcome_of(stop)
+                outcome = outcome_of(stop)
             return TileResult(
                 outcome=outcome,
-                finished=finished,
-                resumed=sum(film.resumed * film.tile.area for film in films[:finished]),
+                finished=attempt.finished,
+                resumed=attempt.resumed,
                 attempt=activity.info().attempt,
                 worker=self._worker,
             )
@@ -72,15 +67,46 @@ class TileActivities:
             film.load()
             return film.samples
 
-    def _scene(self, task: TileTask) -> PreparedScene:
+
+class TileAttempt:
+    """One attempt at a task's tiles. Knows nothing of Temporal: beat is told how far it is, and may raise
+    Stop, which leaves `render` after what is rendered was stored."""
+
+    def __init__(
+        self, store: Store, scenes: SceneCache, checkpoint_seconds: float, task: TileTask, beat: Beat
+    ) -> None:
+        self._store = store
+        self._scenes = scenes
+        self._checkpoint_seconds = checkpoint_seconds
+        self._task = task
+        self._beat = beat
+        self._films = [StoredFilm(store, task, tile) for tile in task.tiles]
+        self.finished = 0
+        """How many of the task's tiles, from the first on, are rendered."""
+
+    @property
+    def resumed(self) -> int:
+        """Samples of the finished tiles that came from checkpoints."""
+        return sum(film.resumed * film.tile.area for film in self._films[: self.finished])
+
+    def render(self) -> None:
+        self._beat(doing="starting")
+        scene = self._scene()
+        for film in self._films:
+            report = _reporter(self._films, self.finished, self._beat)
+            render_to(film, scene, self._checkpoint_seconds, report)
+            self.finished += 1
+
+    def _scene(self) -> PreparedScene:
+        key = self._task.sample_key
         try:
-            data, _ = self._store.get(layout.plan(task.sample_key))
+            data, _ = self._store.get(layout.plan(key))
         except NotFound as error:
             # Terminal: only prepare writes plans, so no retry of a tile brings it back.
             message = "the frame's plan is gone from the store; submit again"
             raise Refused(ErrorCode.ASSET_MISSING, message) from error
         plan = FramePlan.model_validate_json(data)
-        scene = self._scenes.get(task.sample_key, plan.request, beat_step)
+        scene = self._scenes.get(key, plan.request, lambda step: self._beat(doing=step))
         if scene.hash != plan.scene_hash:
             raise Refused(
                 ErrorCode.INTERNAL,
@@ -90,7 +116,7 @@ class TileActivities:
         return scene
 
 
-def _outcome_of(stop: Stop) -> TileOutcome:
+def outcome_of(stop: Stop) -> TileOutcome:
     details = activity.cancellation_details()
     if isinstance(stop, Cancelled) and details is not None and (details.paused or details.reset):
         # Paused or reset in Temporal itself, which wants a failure to hold the attempt back.
@@ -142,7 +168,7 @@ class StoredFilm:
         return decode_film(data, sample_key=self._sample_key, tile_id=self.tile.tile_id, shape=shape)
 
 
-def _reporter(films: list[StoredFilm], finished: int) -> Callable[[int], None]:
+def _reporter(films: list[StoredFilm], finished: int, beat: Beat) -> Callable[[int], None]:
     """What heartbeats say while films[finished] renders: done and target count pixels times samples over
     all tiles of the task, so that their sum over running attempts is the frame's progress."""
     before = sum(film.target * film.tile.area for film in films[:finished])

@@ -11,8 +11,8 @@ from typing import Any
 from client.errors import BadInput, ExitCode, exit_code
 from client.fetch import check_outputs
 from client.frames import is_template, output_path, parse_frames
-from client.options import options_of
-from client.report import describe, reporting
+from client.options import named_as_options, options_of
+from client.report import Told, describe, percent, reporting
 from client.request import LocalBundle, make_requests
 from client.session import Session, Submitted, session
 from client.status import tiles_in_flight
@@ -26,35 +26,45 @@ async def render_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
     if len(frames) > 1 and not all(is_template(text) for text in given.output):
         raise BadInput("several frames need a template in -o, for example -o 'shot.####.exr'")
     check_outputs(path for paths in outputs.values() for path in paths)
-    requests, local = make_requests(given.scene, frames, options_of(given, settings.project))
+    requests, local = _requests(given, frames, settings)
+    told = Told()
     async with session(settings) as opened:
-        submitted = await _submit(opened, given, requests, local)
-        finished = [
-            await _finish(opened, first.status, outputs[frame], given.exposure)
-            for frame, first in zip(frames, submitted, strict=True)
-        ]
-    _print_statuses(given, finished)
+        submitted = await _submit(opened, given, requests, local, told)
+        finished = []
+        for frame, first in zip(frames, submitted, strict=True):
+            title = f"frame {frame}  " if len(frames) > 1 else ""
+            status = await _wait(opened, first.status, told, title)
+            if status.status is FrameStatus.COMPLETED:
+                _fetch(opened, status.job_id, outputs[frame], given.exposure)
+            finished.append(status)
+    print_statuses(given, finished)
     return max(exit_code(status.status) for status in finished)
 
 
-async def _finish(
-    opened: Session, status: JobStatus, outputs: list[Path], exposure: float | None
-) -> JobStatus:
-    """Waits for one frame's end and writes its pictures, if there are any."""
-    if status.result is None:
-        with reporting() as report:
-            status = await opened.wait(status.job_id, report)
-    if status.status is FrameStatus.COMPLETED:
-        opened.fetch(status.job_id, outputs, exposure)
-        for path in outputs:
-            print(f"wrote {path}", file=sys.stderr)
-    return status
+async def _wait(opened: Session, first: JobStatus, told: Told, title: str) -> JobStatus:
+    if first.result is not None:
+        return first
+    with reporting(told, title) as report:
+        return await opened.wait(first.job_id, report)
+
+
+def _requests(
+    given: argparse.Namespace, frames: list[int], settings: Settings
+) -> tuple[list[FrameRequest], LocalBundle]:
+    with named_as_options():
+        return make_requests(given.scene, frames, options_of(given, settings.project))
+
+
+def _fetch(opened: Session, job_id: str, outputs: list[Path], exposure: float | None) -> None:
+    opened.fetch(job_id, outputs, exposure)
+    for path in outputs:
+        print(f"wrote {path}", file=sys.stderr)
 
 
 async def submit_frames(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    requests, local = make_requests(given.scene, _frames(given.frames), options_of(given, settings.project))
+    requests, local = _requests(given, _frames(given.frames), settings)
     async with session(settings) as opened:
-        statuses = [entry.status for entry in await _submit(opened, given, requests, local)]
+        statuses = [entry.status for entry in await _submit(opened, given, requests, local, Told())]
         if opened.farm is not None and opened.farm.while_used:
             print(
                 "note: no farm goes on when this command ends. What is submitted waits: start `tessera dev`, "
@@ -62,7 +72,7 @@ async def submit_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
                 file=sys.stderr,
             )
     if given.json:
-        _print_statuses(given, statuses)
+        print_statuses(given, statuses)
     else:
         for status in statuses:
             print(status.job_id)
@@ -70,15 +80,19 @@ async def submit_frames(given: argparse.Namespace, settings: Settings) -> ExitCo
 
 
 async def _submit(
-    opened: Session, given: argparse.Namespace, requests: list[FrameRequest], local: LocalBundle
+    opened: Session,
+    given: argparse.Namespace,
+    requests: list[FrameRequest],
+    local: LocalBundle,
+    told: Told,
 ) -> list[Submitted]:
     """Submits, and tells on stderr what a person should know."""
     for warning in local.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        told.say(f"warning: {warning}")
     submitted = await opened.submit(requests, local)
     for status, note in submitted:
         if note:
-            print(f"note: {note}", file=sys.stderr)
+            told.say(f"note: {note}")
         if status.result is not None:
             print(f"{status.job_id} is published already", file=sys.stderr)
         elif opened.farm is not None:
@@ -93,7 +107,7 @@ async def show_status(given: argparse.Namespace, settings: Settings) -> ExitCode
     async with session(settings) as opened:
         status = await opened.status(given.job)
         if not given.tiles:
-            _print_statuses(given, [status])
+            print_statuses(given, [status])
             return ExitCode.DONE
         tiles = []
         if not status.status.is_final:
@@ -101,7 +115,7 @@ async def show_status(given: argparse.Namespace, settings: Settings) -> ExitCode
     if given.json:
         print_document(status.model_dump(mode="json") | {"in_flight": [tile._asdict() for tile in tiles]})
         return ExitCode.DONE
-    _print_statuses(given, [status])
+    print_statuses(given, [status])
     for tile in tiles:
         samples, attempt = f"{tile.samples:6} samples", f"attempt {tile.lost + 1}"
         print(f"{tile.tile_id}  {tile.status:16} {samples}, {attempt} {tile.worker}")
@@ -110,38 +124,23 @@ async def show_status(given: argparse.Namespace, settings: Settings) -> ExitCode
 
 async def watch_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
     async with session(settings) as opened:
-        with reporting() as report:
+        with reporting(Told()) as report:
             status = await opened.wait(given.job, report)
-    _print_statuses(given, [status])
+    print_statuses(given, [status])
     return exit_code(status.status)
 
 
 async def signal_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    """pause, resume and retry: the command's name is the signal's."""
+    """pause and resume: the command's name is the signal's."""
     async with session(settings) as opened:
-        status = await _unfinished(opened, given.job)
-        if given.command == "retry" and status.status is not FrameStatus.DEAD_LETTERED:
-            raise BadInput(f"{given.job} is {status.status}: only a dead-lettered job waits for a retry")
+        await unfinished(opened, given.job)
         await opened.reach(lambda client: client.get_workflow_handle(given.job).signal(given.command))
         status = await opened.status(given.job)
-    _print_statuses(given, [status])
+    print_statuses(given, [status])
     return ExitCode.DONE
 
 
-async def cancel_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    async with session(settings) as opened:
-        await _unfinished(opened, given.job)
-        if given.discard:
-            await opened.reach(
-                lambda client: client.get_workflow_handle(given.job).signal("discard_on_cancel")
-            )
-        await opened.reach(lambda client: client.get_workflow_handle(given.job).cancel())
-        status = await opened.status(given.job)
-    _print_statuses(given, [status])
-    return ExitCode.DONE
-
-
-async def _unfinished(opened: Session, job_id: str) -> JobStatus:
+async def unfinished(opened: Session, job_id: str) -> JobStatus:
     """The job's status; refuses, saying why, where there is nothing to signal."""
     status = await opened.status(job_id)
     if status.status.is_final:
@@ -157,7 +156,7 @@ async def fetch_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
             raise BadInput(f"{given.job} is {status.status}: there is no published picture")
         outputs = [output_path(text, manifest.frame.request.frame_number) for text in given.output]
         check_outputs(outputs)
-        opened.fetch(given.job, outputs, given.exposure)
+        _fetch(opened, given.job, outputs, given.exposure)
     if given.json:
         print_document({"job_id": given.job, "outputs": [str(path) for path in outputs]})
     return ExitCode.DONE
@@ -170,13 +169,13 @@ def _frames(text: str) -> list[int]:
         raise BadInput(f"--frames: {error}") from error
 
 
-def _print_statuses(given: argparse.Namespace, statuses: list[JobStatus]) -> None:
+def print_statuses(given: argparse.Namespace, statuses: list[JobStatus]) -> None:
     if given.json:
         documents = [status.model_dump(mode="json") for status in statuses]
         print_document(documents[0] if len(documents) == 1 else documents)
         return
     for status in statuses:
-        print(f"{status.job_id}\n{100 * status.progress:.1f} %  {describe(status)}")
+        print(f"{status.job_id}\n{percent(status).strip()}  {describe(status)}")
         if status.result is not None:
             print(f"{status.result.image}  sha256 {status.result.sha256}")
 

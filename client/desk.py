@@ -7,8 +7,9 @@ import random
 from typing import TYPE_CHECKING
 
 from client.errors import BadInput
-from contracts import ErrorCode, FramePlan, Tile
-from store import Store, layout
+from client.published import damaged
+from contracts import ErrorCode, FramePlan, FrameRequest, Tile
+from store import NotFound, Store, layout
 from store.base import Progress
 
 if TYPE_CHECKING:
@@ -17,6 +18,25 @@ if TYPE_CHECKING:
 
 SLICE = 4
 """Samples between two reports of progress."""
+
+
+def find_plan(store: Store, request: FrameRequest) -> FramePlan | None:
+    """The plan by which the request's frame is rendered: this engine's, or else another one's."""
+    from tracer import engine
+
+    mine = layout.plan(request.sample_key(engine.fingerprint()))
+    keys = [mine, *(stat.key for stat in store.list(layout.plans()) if stat.key != mine)]
+    for key in keys:
+        try:
+            data, _ = store.get(key)
+            plan = FramePlan.model_validate_json(data)
+        except NotFound:
+            continue
+        except ValueError as error:
+            raise damaged(key, error) from error
+        if plan.sample_key == request.sample_key(plan.engine):
+            return plan
+    return None
 
 
 def prepared(store: Store, plan: FramePlan, progress: Progress) -> PreparedScene:

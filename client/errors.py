@@ -40,6 +40,15 @@ class BadInput(ClientError):
     exit_code = ExitCode.USAGE
 
 
+class BadField(BadInput):
+    """A field of a model does not hold what it may. field: its path, empty for the model as a whole."""
+
+    def __init__(self, field: str, sentence: str) -> None:
+        message = f"{field}: {sentence}" if field else sentence
+        super().__init__(message, ErrorCode.SETTINGS_INVALID)
+        self.field, self.sentence = field, sentence
+
+
 class Unreachable(ClientError):
     """The farm or the store cannot be reached."""
 
@@ -71,16 +80,17 @@ def client_errors() -> Iterator[None]:
         kind = BadInput if error.status in REFUSALS else Unreachable
         raise kind(f"Temporal: {error.message}") from error
     except ValidationError as error:
-        raise BadInput(plain(error), ErrorCode.SETTINGS_INVALID) from error
+        raise BadField(*plain(error)) from error
 
 
 REFUSALS = {RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION}
 """Answers of a Temporal that is well: it is the request that is wrong."""
 
 
-def plain(error: ValidationError) -> str:
-    """The first fault as a field path and a sentence."""
+def plain(error: ValidationError) -> tuple[str, str]:
+    """The first fault as a field's path and a sentence."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
+    sentence = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    given = first["input"]
+    return where, f"{given}: {sentence}" if isinstance(given, str | int | float) else sentence

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from client.errors import BadField, BadInput
 from client.request import Options
 
 
@@ -19,6 +24,11 @@ def add_scene_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tile", type=int, metavar="N", help="edge of a tile in pixels, at most 128")
     parser.add_argument(
         "--root", type=Path, metavar="DIR", help="where the scene may refer to (default: its folder)"
+    )
+    parser.add_argument(
+        "--park-limit",
+        metavar="AGE",
+        help="how long a dead-lettered frame waits: 2d, 12h (default: ever)",
     )
     picture = parser.add_argument_group("picture")
     picture.add_argument("--size", type=size, metavar="WxH", help="default: height 720, the camera's aspect")
@@ -84,14 +94,53 @@ def options_of(given: argparse.Namespace, default_project: str) -> Options:
     if any(value is not None for value in camera.values()):
         settings["camera_override"] = {key: value for key, value in camera.items() if value is not None}
     return Options(
-        project=given.project or default_project,
+        project=default_project if given.project is None else given.project,
         camera=given.camera,
         samples_per_pixel=given.spp,
         settings=settings,
         priority=given.priority,
         tile_size=given.tile,
         root=given.root,
+        park_limit_seconds=None if given.park_limit is None else int(age(given.park_limit).total_seconds()),
     )
+
+
+OPTION_OF = {
+    "project_id": "--project",
+    "camera": "--camera",
+    "frame_number": "--frames",
+    "samples_per_pixel": "--spp",
+    "priority": "--priority",
+    "tile_size": "--tile",
+    "width": "--size",
+    "height": "--size",
+    "max_depth": "--max-depth",
+    "seed": "--seed",
+    "fps": "--fps",
+    "aperture_radius": "--aperture",
+    "focus_distance": "--focus",
+    "environment": "--environment",
+    "environment.path": "--environment",
+    "environment.radiance": "--environment",
+    "environment.scale": "--environment-scale",
+    "environment.rotation_degrees": "--environment-rotation",
+    "camera_override.look_from": "--look-from",
+    "camera_override.look_at": "--look-at",
+    "camera_override.vertical_fov_degrees": "--fov",
+}
+"""Which option a field of the models is set by, for what is wrong with it."""
+
+
+@contextmanager
+def named_as_options() -> Iterator[None]:
+    """A fault of a field is told by the name that the person at the command line has written."""
+    try:
+        yield
+    except BadField as error:
+        field = error.field
+        while field and field not in OPTION_OF:  # a part of a vector is the vector's fault
+            field = field.rpartition(".")[0]
+        raise BadField(OPTION_OF.get(field, error.field), error.sentence) from error
 
 
 def environment(given: argparse.Namespace) -> dict[str, Any] | None:
@@ -105,6 +154,15 @@ def environment(given: argparse.Namespace) -> dict[str, Any] | None:
         return values | {"radiance": vector(given.environment)}
     except argparse.ArgumentTypeError:
         return values | {"path": given.environment}
+
+
+def age(text: str) -> timedelta:
+    """7d, 12h, 30m or 45s. Raises BadInput."""
+    match = re.fullmatch(r"(\d{1,6})([dhms])", text)
+    if match is None:
+        raise BadInput(f"{text!r} is no age, for example 7d, 12h or 30m")
+    unit = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}[match[2]]
+    return timedelta(**{unit: int(match[1])})
 
 
 def size(text: str) -> tuple[int, int]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from temporalio.api.enums.v1 import PendingActivityState
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.enums.v1 import PendingActivityState, TimeoutType
 from temporalio.api.failure.v1 import Failure as FailureProto
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
@@ -18,6 +19,9 @@ _WAITING = (
     PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED,
     PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED,
 )
+
+STOPPED = "CancelledError"
+"""What a step reports whose worker left before it was done: see activities/prepare.py."""
 
 
 class PendingTile(NamedTuple):
@@ -34,6 +38,8 @@ class PendingTile(NamedTuple):
     lost: int
     """Attempts that have ended without a result."""
     worker: str
+    resumed: int
+    """Samples a pixel that the attempt took from a checkpoint."""
 
 
 def pending_tiles(activities: Iterable[PendingActivityInfo]) -> list[PendingTile]:
@@ -41,8 +47,8 @@ def pending_tiles(activities: Iterable[PendingActivityInfo]) -> list[PendingTile
 
 
 def newest_failure(activities: Iterable[PendingActivityInfo]) -> Failure | None:
-    """The last failure among the activities that are being tried again."""
-    failures = [_failure(activity) for activity in activities if activity.HasField("last_failure")]
+    """The last failure among the activities that are being tried again. A worker's leaving is none."""
+    failures = [_failure(activity) for activity in activities if _has_failed(activity)]
     return max(failures, key=lambda failure: failure.at, default=None)
 
 
@@ -59,7 +65,7 @@ def _tile(activity: PendingActivityInfo) -> PendingTile:
     if waits:
         status = TileStatus.QUEUED if activity.attempt <= 1 else TileStatus.FAILED_RETRYABLE
     else:
-        status = TileStatus.PROGRESSING if beats and details else TileStatus.LEASED
+        status = TileStatus.PROGRESSING if beats and "samples" in details else TileStatus.LEASED
     return PendingTile(
         tile_id=tile_id,
         status=status,
@@ -68,7 +74,14 @@ def _tile(activity: PendingActivityInfo) -> PendingTile:
         begun=activity.attempt - waits,
         lost=activity.attempt - 1,
         worker=activity.last_worker_identity,
+        resumed=int(details.get("resumed", 0)) if beats else 0,
     )
+
+
+def _has_failed(activity: PendingActivityInfo) -> bool:
+    failure = activity.last_failure
+    stopped = failure.HasField("canceled_failure_info") or failure.application_failure_info.type == STOPPED
+    return activity.HasField("last_failure") and not stopped
 
 
 def _failure(activity: PendingActivityInfo) -> Failure:
@@ -80,7 +93,9 @@ def _failure(activity: PendingActivityInfo) -> Failure:
         activity.last_worker_identity,
     )
     if failure.HasField("timeout_failure_info"):
-        code, message = ErrorCode.WORKER_LOST, "no heartbeat: the worker was killed, stalled or cut off"
+        code = ErrorCode.WORKER_LOST
+        if failure.timeout_failure_info.timeout_type == TimeoutType.TIMEOUT_TYPE_HEARTBEAT:
+            message = "no heartbeat: the worker ended, stalled or was cut off"
     elif failure.HasField("application_failure_info"):
         kind = failure.application_failure_info.type
         known = kind in set(ErrorCode)
@@ -88,16 +103,24 @@ def _failure(activity: PendingActivityInfo) -> Failure:
         message = failure.message if known else f"{kind}: {failure.message}"
         kept = _details_of(failure)
         attempt, worker = int(kept.get("attempt", attempt)), str(kept.get("worker", worker))
-    known = activity.HasField("last_attempt_complete_time")
-    ended = activity.last_attempt_complete_time if known else activity.last_started_time
     return Failure(
         code=code,
         message=message,
         attempt=max(1, attempt),
         worker=worker,
-        at=ended.ToDatetime(tzinfo=UTC),
+        at=_failed_at(activity),
         tile_id=activity.activity_id.split(".")[0] if activity.activity_type.name == "render_tile" else None,
     )
+
+
+def _failed_at(activity: PendingActivityInfo) -> datetime:
+    """When the last attempt ended; of a lost one, when it was last heard of. The server forgets the times of
+    an attempt that it gave up itself."""
+    for name in ("last_attempt_complete_time", "last_heartbeat_time", "last_started_time"):
+        if activity.HasField(name):
+            known: Timestamp = getattr(activity, name)
+            return known.ToDatetime(tzinfo=UTC)
+    return activity.scheduled_time.ToDatetime(tzinfo=UTC)
 
 
 def _details_of(failure: FailureProto) -> dict[str, Any]:

@@ -36,17 +36,13 @@ def published(store: Store, job_id: str, key: str | None = None) -> Manifest | N
     return manifest
 
 
-def check_job_id(job_id: str) -> str:
-    """The name itself; BadInput where no job can have it."""
+def is_job_name(job_id: str) -> bool:
+    """Whether a job can have this name at all."""
     try:
         layout.job(job_id)
-    except ValueError as error:
-        raise no_such_job(job_id) from error
-    return job_id
-
-
-def no_such_job(job_id: str) -> BadInput:
-    return BadInput(f"{job_id[:200]!r}: no such job; see `tessera list`")
+    except ValueError:
+        return False
+    return True
 
 
 def conflict(job_id: str) -> BadInput:
@@ -66,7 +62,7 @@ def recorded(store: Store, job_id: str) -> JobStatus | None:
     manifest = published(store, job_id)
     if manifest is not None:
         return status_of(manifest)
-    request, stat = _request(store, job_id), store.stat(layout.job(job_id))
+    request, stat = recorded_request(store, job_id), store.stat(layout.job(job_id))
     if request is None or stat is None:
         return None
     return JobStatus(
@@ -80,7 +76,7 @@ def recorded(store: Store, job_id: str) -> JobStatus | None:
     )
 
 
-def _request(store: Store, job_id: str) -> FrameRequest | None:
+def recorded_request(store: Store, job_id: str) -> FrameRequest | None:
     """The request that the job's record keeps."""
     try:
         data, _ = store.get(layout.job(job_id))
@@ -125,15 +121,14 @@ def status_of(manifest: Manifest) -> JobStatus:
     )
 
 
-def stored_samples(store: Store, job_id: str, sample_key: str) -> int:
-    """Samples (pixels times samples a pixel) that a frame would go on from: those of its newest films."""
-    request = _request(store, job_id)
+def stored_tiles(store: Store, sample_key: str, at_or_below: int) -> dict[str, int]:
+    """Samples a pixel of each tile's newest film that a frame of `at_or_below` samples would go on from."""
     newest: dict[str, int] = {}
     for blob in store.list(layout.films(sample_key)):
-        tile_id, samples = blob.key.split("/")[-2], layout.film_samples(blob.key)
-        if samples is not None and request is not None and samples <= request.samples_per_pixel:
-            newest[tile_id] = samples  # keys come in the order of their samples
-    return sum(samples * tile_area(tile_id) for tile_id, samples in newest.items())
+        samples = layout.film_samples(blob.key)
+        if samples is not None and samples <= at_or_below:
+            newest[blob.key.split("/")[-2]] = samples  # keys come in the order of their samples
+    return newest
 
 
 _EDGES = re.compile(r"w(\d+)h(\d+)")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from client.rate import Rate
 from contracts import FrameStatus, JobStatus
 
-RATE_SECONDS = 60.0
 PLAIN_SECONDS = 5.0
 """Between two plain lines of the same state."""
 MESSAGE_LENGTH = 160
@@ -24,12 +24,12 @@ Report = Callable[[JobStatus], None]
 
 
 @contextmanager
-def reporting() -> Iterator[Report]:
-    """What to call with every new status, for as long as the block lasts."""
+def reporting(told: Told, title: str = "") -> Iterator[Report]:
+    """What to call with every new status, for as long as the block lasts. title: which of several frames."""
     if not sys.stderr.isatty():
-        yield PlainReport()
+        yield PlainReport(told, title)
         return
-    with live_report() as report:
+    with live_report(told, title) as report:
         yield report
 
 
@@ -45,29 +45,13 @@ def steps() -> Iterator[Callable[[str], None]]:
         yield shown.update
 
 
-class Rate:
-    """Samples per second of the last minute, and the time that is left at this rate."""
+def percent(status: JobStatus) -> str:
+    return percent_of(status.progress)
 
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, float]] = deque()
 
-    def add(self, status: JobStatus, now: float) -> tuple[float, float | None]:
-        """(samples a second, seconds left or None where it cannot be told)."""
-        done = status.progress * status.samples.target
-        if self._seen and done < self._seen[-1][1]:  # lost with a worker, or another run
-            self._seen.clear()
-        self._seen.append((now, done))
-        while now - self._seen[0][0] > RATE_SECONDS:
-            self._seen.popleft()
-        before, elapsed = self._seen[0][1], now - self._seen[0][0]
-        rate = (done - before) / elapsed if elapsed > 0 else 0.0
-        return rate, (status.samples.target - done) / rate if rate > 0 else None
-
-    def text(self, status: JobStatus, now: float) -> str:
-        rate, left = self.add(status, now)
-        if rate <= 0 or status.status.is_final:
-            return ""
-        return f", {count(rate)} samples/s" + (f", {duration(left)} left" if left is not None else "")
+def percent_of(progress: float) -> str:
+    """Cut off, not rounded: 100.0 % is said only of a frame that has all its samples."""
+    return f"{math.floor(1000 * progress + 1e-6) / 10:5.1f} %"
 
 
 def describe(status: JobStatus) -> str:
@@ -88,51 +72,45 @@ def describe(status: JobStatus) -> str:
     return ", ".join(parts) + (f" ({hint})" if hint else "")
 
 
-def count(number: float) -> str:
-    """1234567 -> 1.2 M"""
-    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if number >= size:
-            return f"{number / size:.1f}{unit}"
-    return f"{number:.0f}"
-
-
-def duration(seconds: float) -> str:
-    """3725 -> 1 h 02 min"""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
-
-
-class Warnings:
-    """The frame's warnings, each once."""
+class Told:
+    """What one command has told its person on stderr: the same again, of the next frame or from a worker,
+    is no news."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def new(self, status: JobStatus) -> list[str]:
-        fresh = [warning for warning in status.warnings if warning not in self._told]
+    def new(self, lines: Iterable[str]) -> list[str]:
+        fresh = [line for line in dict.fromkeys(lines) if line not in self._told]
         self._told.update(fresh)
-        return [f"warning: {warning}" for warning in fresh]
+        return fresh
+
+    def say(self, line: str) -> None:
+        for fresh in self.new([line]):
+            print(fresh, file=sys.stderr)
+
+
+def warnings_of(status: JobStatus) -> list[str]:
+    return [f"warning: {warning}" for warning in status.warnings]
 
 
 class PlainReport:
     """A line when the state changes, and at most one every few seconds when anything else does."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, told: Told, title: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._rate = Rate()
-        self._warnings = Warnings()
+        self._told = told
+        self._title = title
         self._status: FrameStatus | None = None
         self._last = ""
         self._next = 0.0
 
     def __call__(self, status: JobStatus) -> None:
         now = self._clock()
-        for warning in self._warnings.new(status):
-            print(warning, file=sys.stderr)
+        for warning in warnings_of(status):
+            self._told.say(warning)
         rate = self._rate.text(status, now)
-        line = f"{100 * status.progress:5.1f} %  {describe(status)}"
+        line = f"{self._title}{percent(status)}  {describe(status)}"
         if status.status is self._status and (line == self._last or now < self._next):
             return
         self._status, self._last, self._next = status.status, line, now + PLAIN_SECONDS
@@ -140,27 +118,27 @@ class PlainReport:
 
 
 @contextmanager
-def live_report() -> Iterator[Report]:
+def live_report(told: Told, title: str) -> Iterator[Report]:
     """A bar that stays in its place, by rich."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column
 
     one_line = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    rate, warnings = Rate(), Warnings()
+    rate = Rate()
     with Progress(
-        TextColumn("{task.percentage:5.1f} %"),
+        TextColumn("{task.fields[share]}", markup=False),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[text]}", markup=False, table_column=one_line),
         console=Console(stderr=True),
         expand=True,
     ) as progress:
-        task = progress.add_task("", total=1.0, text="")
+        task = progress.add_task("", total=1.0, text="", share="")
 
         def report(status: JobStatus) -> None:
-            for warning in warnings.new(status):
+            for warning in told.new(warnings_of(status)):
                 progress.console.print(warning, markup=False, highlight=False)
             text = describe(status) + rate.text(status, time.monotonic())
-            progress.update(task, completed=status.progress, text=text)
+            progress.update(task, completed=status.progress, text=text, share=f"{title}{percent(status)}")
 
         yield report

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from client.errors import BadInput, client_errors
+from client.errors import BadField, BadInput, client_errors
 from contracts import BundleFile, ErrorCode, FrameRequest, RenderSettings, SceneBundle, SceneRef
 from tracer.bundle import list_bundle
 from tracer.engine import PICTURE_VERSION
@@ -38,6 +38,7 @@ class Options:
     samples_per_pixel: int = 64
     priority: int = 50
     tile_size: int | None = None
+    park_limit_seconds: int | None = None
     root: str | Path | None = None
     """Where the scene may refer to; None for its folder."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -53,10 +54,10 @@ def make_requests(
     picture = Path(environment["path"]) if environment.get("path") else None
     if picture is not None:
         if picture.suffix.lower() not in ENVIRONMENT_FORMATS:
-            raise BadInput(
-                f"environment: {picture}: neither three numbers R,G,B nor a picture of a kind that is read "
+            raise BadField(
+                "environment",
+                f"{picture}: neither three numbers R,G,B nor a picture of a kind that is read "
                 f"({' '.join(ENVIRONMENT_FORMATS)})",
-                ErrorCode.SETTINGS_INVALID,
             )
         settings["environment"] = environment | {"path": f"{ENVIRONMENT_FOLDER}/{picture.name}"}
     with client_errors():  # before the bundle: a misspelt option needs no hashing of gigabytes
@@ -74,6 +75,7 @@ def make_requests(
                 picture_version=PICTURE_VERSION,
                 priority=options.priority,
                 tile_size=options.tile_size,
+                park_limit_seconds=options.park_limit_seconds,
             )
             for frame in frames
         ]

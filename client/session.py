@@ -14,13 +14,21 @@ from typing import NamedTuple, TypeVar
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from client.errors import REFUSALS, Unreachable, client_errors
+from client.errors import REFUSALS, BadInput, Unreachable, client_errors
 from client.farm import FarmRecord, farm, farm_client, running_farm
 from client.fetch import fetch
-from client.published import answered, check_job_id, no_such_job, published, recorded, status_of
+from client.progress import Progress
+from client.published import (
+    answered,
+    is_job_name,
+    published,
+    recorded,
+    recorded_request,
+    status_of,
+)
 from client.request import LocalBundle
 from client.server import DATABASE
-from client.status import job_status
+from client.status import QUERY_TIMEOUT, job_status
 from client.submit import start
 from client.upload import upload
 from client.watch import watch
@@ -59,6 +67,7 @@ class Session:
         self._stack = stack
         self._client: Client | None = None
         self._is_client = False
+        self._progress: dict[str, Progress] = {}
 
     async def client(self) -> Client:
         """The connection to Temporal, starting the embedded farm if that is what is configured."""
@@ -115,20 +124,44 @@ class Session:
 
     async def _start(self, request: FrameRequest) -> Submitted:
         note = await self.reach(lambda client: start(client, self.store, request))
-        job_id = request.job_id
-        status = await self.reach(lambda client: job_status(client, self.store, job_id, SUBMIT_PATIENCE))
-        return Submitted(status, note)
+        return Submitted(await self._ask(request.job_id, SUBMIT_PATIENCE), note)
 
     async def status(self, job_id: str) -> JobStatus:
         """Raises BadInput for an unknown job. What the store alone can answer starts no embedded farm."""
-        check_job_id(job_id)
+        if not is_job_name(job_id):
+            raise self._no_such_job(job_id)
         if self.embedded and self._client is None and running_farm(self.settings.state_dir) is None:
             found = recorded(self.store, job_id)
             if found is not None and (found.result is not None or self.is_new):
                 return found
             if self.is_new:
-                raise no_such_job(job_id)
-        return await self.reach(lambda client: job_status(client, self.store, job_id))
+                raise self._no_such_job(job_id)
+        return await self._ask(job_id, QUERY_TIMEOUT)
+
+    async def _ask(self, job_id: str, patience: timedelta) -> JobStatus:
+        progress = self._progress.setdefault(job_id, Progress(self.store, job_id))
+        status = await self.reach(lambda client: job_status(client, self.store, job_id, patience, progress))
+        if status is None:
+            raise self._no_such_job(job_id)
+        if status.status.is_final:  # of thousands of frames in one command, what was learned is not kept
+            self._progress.pop(job_id, None)
+        return status
+
+    def _no_such_job(self, job_id: str) -> BadInput:
+        return BadInput(f"{job_id[:200]!r}: no such job in {self.place}; see `tessera list`")
+
+    @property
+    def place(self) -> str:
+        """Where this session looks for jobs, in words: most often the wrong folder is the whole trouble."""
+        url = self.settings.store_url
+        store = url if "://" in url else str(Path(url).expanduser().resolve())
+        if not self.embedded:
+            return f"Temporal at {temporal_address()} and the store {store}"
+        beside = f" and the store {store}" if self.settings.store else ""
+        return (
+            f"the local farm of {self.settings.state_dir.resolve()}{beside} (each folder has its own; "
+            "TESSERA_STATE_DIR names another)"
+        )
 
     @property
     def is_new(self) -> bool:
@@ -139,8 +172,15 @@ class Session:
         """Watches the frame until it has ended or is parked."""
         return await watch(lambda: self.status(job_id), on_status)
 
+    def request(self, job_id: str) -> FrameRequest:
+        """What the job was asked to be. Raises BadInput for an unknown job."""
+        request = recorded_request(self.store, job_id) if is_job_name(job_id) else None
+        if request is None:
+            raise self._no_such_job(job_id)
+        return request
+
     def manifest(self, job_id: str) -> Manifest | None:
-        return published(self.store, check_job_id(job_id))
+        return published(self.store, job_id) if is_job_name(job_id) else None
 
     def fetch(self, job_id: str, outputs: Sequence[Path], exposure: float | None = 0.0) -> None:
         """Writes a published frame's picture. exposure: see client.fetch."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
@@ -20,19 +17,18 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from client.pending import PendingTile, newest_failure, pending_tiles
-from client.published import damaged, no_such_job, published, recorded, status_of, stored_samples
-from client.submit import RPC_TIMEOUT, key_of
+from client.presence import lease_of, nobody_note
+from client.progress import Progress
+from client.published import damaged, published, recorded, status_of
+from client.submit import RPC_TIMEOUT, is_being_cancelled, key_of
 from contracts import DeadLetter, ErrorCode, Failure, FrameStatus, JobStatus, TileStatus
 from store import NotFound, Store, layout
-from workflows import attributes, queues
+from workflows import attributes
 
 QUERY_TIMEOUT = timedelta(seconds=4)
 """A query needs a control worker; without one the search attributes answer."""
 FAILING_ATTEMPTS = 2
 """A lost control worker costs a workflow task an attempt or two; more are a fault of its code."""
-UNFINISHED = 0.999
-"""The most that a frame has done before it is published."""
-
 CLOSED = {
     WorkflowExecutionStatus.COMPLETED: FrameStatus.COMPLETED,
     WorkflowExecutionStatus.CANCELED: FrameStatus.CANCELLED,
@@ -42,25 +38,28 @@ CLOSED = {
 
 
 async def job_status(
-    client: Client, store: Store, job_id: str, patience: timedelta = QUERY_TIMEOUT
-) -> JobStatus:
-    """patience: how long the workflow itself may take to answer.
+    client: Client,
+    store: Store,
+    job_id: str,
+    patience: timedelta | None = QUERY_TIMEOUT,
+    progress: Progress | None = None,
+) -> JobStatus | None:
+    """None for a job that neither Temporal nor the store knows. Raises RPCError, StoreError, Unreachable.
 
-    Raises BadInput for a job that neither Temporal nor the store knows; RPCError; StoreError.
+    patience: how long the workflow itself may take to answer; None: it is not asked. progress: what the same
+    command's earlier looks have learned.
     """
     # In this order: a tile that ends in between is counted by neither. The other way round it would be
     # counted twice, and progress must not be above the truth.
-    answer = await _answer(client, job_id, patience)
+    answer = await _answer(client, job_id, patience) if patience is not None else None
     description = await describe(client, job_id)
     if description is None:
-        known = recorded(store, job_id)
-        if known is None:
-            raise no_such_job(job_id)
-        return known
+        return recorded(store, job_id)
+    progress = progress or Progress(store, job_id)
     status = answer or await _from_attributes(store, description)
     if description.status is not WorkflowExecutionStatus.RUNNING:
-        return await _closed(client, store, description, status)
-    return await _running(client, store, description, status)
+        return await _closed(client, store, description, progress, status)
+    return await _running(client, store, description, progress, status)
 
 
 async def _answer(client: Client, job_id: str, patience: timedelta) -> JobStatus | None:
@@ -129,7 +128,11 @@ def _dead_letter(store: Store, job_id: str) -> Failure | None:
 
 
 async def _closed(
-    client: Client, store: Store, description: WorkflowExecutionDescription, status: JobStatus
+    client: Client,
+    store: Store,
+    description: WorkflowExecutionDescription,
+    progress: Progress,
+    status: JobStatus,
 ) -> JobStatus:
     ended = CLOSED.get(description.status or WorkflowExecutionStatus.FAILED, FrameStatus.FAILED_TERMINAL)
     updates: dict[str, Any] = {"status": ended, "note": None}
@@ -145,7 +148,7 @@ async def _closed(
         updates["note"] = "its manifest is gone from the store: submit again to render it again"
         updates["result"] = None
     else:
-        updates["progress"] = _progress(status, _kept(store, status))
+        status = progress.of_ended(status)
         explained = status.error is not None and status.error.code.is_terminal
         if ended is FrameStatus.FAILED_TERMINAL and not explained:
             updates["error"] = await _failure(client, description)
@@ -168,18 +171,19 @@ async def _failure(client: Client, description: WorkflowExecutionDescription) ->
 
 
 async def _running(
-    client: Client, store: Store, description: WorkflowExecutionDescription, status: JobStatus
+    client: Client,
+    store: Store,
+    description: WorkflowExecutionDescription,
+    progress: Progress,
+    status: JobStatus,
 ) -> JobStatus:
     """Adds what running tiles have reported since: progress moves by samples, not by tiles."""
     activities = description.raw_description.pending_activities
     tiles = pending_tiles(activities)
+    status = progress.complete(status, tiles)
     at_work = sum(t.status in (TileStatus.LEASED, TileStatus.PROGRESSING) for t in tiles)
-    attempts, counted = status.attempts, status.samples.rendered + status.samples.resumed
-    done = counted + sum(t.done for t in tiles)
-    if status.status is FrameStatus.PAUSED:
-        done = _kept(store, status)
+    attempts = status.attempts
     updates: dict[str, Any] = {
-        "progress": _progress(status, done),
         "tiles": status.tiles.model_copy(update={"running": at_work}),
         "attempts": attempts.model_copy(
             update={
@@ -188,51 +192,11 @@ async def _running(
             }
         ),
         "error": newest_failure(activities) or status.error,
-        "note": await _nobody_note(client, status, at_work),
+        "note": await nobody_note(client, status, at_work),
     }
+    if is_being_cancelled(description) and not status.status.is_final:
+        why = f"; {updates['note']}" if updates["note"] else ""
+        updates["note"] = f"being cancelled: it ends when its running tiles have stopped{why}"
+    if status.status is FrameStatus.FINALIZING:
+        updates["lease"] = lease_of(store, description.id)
     return status.model_copy(update=updates)
-
-
-def _progress(status: JobStatus, done: int) -> float:
-    """`done` of all samples; what the search attributes said where the workflow did not answer."""
-    target = status.samples.target
-    return min(UNFINISHED, done / target if target else status.progress)
-
-
-def _kept(store: Store, status: JobStatus) -> int:
-    """Samples of a frame that does not render: what its films have, also those that are not finished."""
-    return stored_samples(store, status.job_id, status.input_hash) if status.input_hash else 0
-
-
-async def _nobody_note(client: Client, status: JobStatus, at_work: int) -> str | None:
-    """Says so where the frame waits for a worker that does not exist."""
-    if status.status is FrameStatus.QUEUED:
-        if not await _has_workers(client, queues.SERVICE):
-            return "no tile worker is polling yet"
-    elif status.engine and not at_work:
-        queue = {
-            FrameStatus.RUNNING: queues.tiles,
-            FrameStatus.PROGRESSING: queues.tiles,
-            FrameStatus.FINALIZING: queues.finalize,
-        }.get(status.status)
-        if queue is not None and not await _has_workers(client, queue(status.engine)):
-            return (
-                f"no worker of engine {status.engine} is polling: start one, or cancel and submit again to "
-                "render with the present engine (films of the old one are not used then)"
-            )
-        if status.note and not await _has_workers(client, queues.isolated(status.engine)):
-            return f"{status.note}; no isolated worker is polling: start one"
-    return status.note
-
-
-async def _has_workers(client: Client, queue: str) -> bool:
-    """Whether any worker has polled the queue within the server's last minutes."""
-    answer = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace,
-            task_queue=TaskQueue(name=queue),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
-        ),
-        timeout=RPC_TIMEOUT,
-    )
-    return len(answer.pollers) > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 from datetime import timedelta
 
 from temporalio.client import Client
@@ -12,6 +11,7 @@ from temporalio.client import Client
 from client.commands import print_document
 from client.errors import BadInput, ExitCode
 from client.gc import Collector
+from client.options import age
 from client.report import steps
 from client.session import session
 from client.verify import Verification, load_manifest
@@ -72,12 +72,3 @@ async def collect_garbage(given: argparse.Namespace, settings: Settings) -> Exit
 async def running_jobs(client: Client) -> set[str]:
     query = "WorkflowType = 'FrameWorkflow' AND ExecutionStatus = 'Running'"
     return {execution.id async for execution in client.list_workflows(query)}
-
-
-def age(text: str) -> timedelta:
-    """7d, 12h, 30m or 45s. Raises BadInput."""
-    match = re.fullmatch(r"(\d{1,6})([dhms])", text)
-    if match is None:
-        raise BadInput(f"{text!r} is no age, for example 7d, 12h or 30m")
-    unit = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}[match[2]]
-    return timedelta(**{unit: int(match[1])})

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from client.errors import BadInput
-from client.published import check_job_id
+from client.published import is_job_name
 from contracts import FilmRecord, FramePlan, Manifest, PublishedFrame, Tile
 from store import NotFound, Store, layout
 from store.base import Progress
@@ -26,11 +27,11 @@ def load_manifest(store: Store, name: str) -> tuple[str, bytes]:
     """
     if Path(name).is_file():
         return Path(name).stem, Path(name).read_bytes()
-    key = name if name.startswith(layout.manifests()) else layout.manifest(check_job_id(name))
-    try:
-        return key.rsplit("/", 1)[-1].removesuffix(".json"), store.get(key)[0]
-    except NotFound as error:
-        raise BadInput(f"{name}: not published; there is nothing to verify") from error
+    job_id = name.removeprefix(layout.manifests()).removesuffix(".json")
+    with suppress(NotFound):
+        if is_job_name(job_id):
+            return job_id, store.get(layout.manifest(job_id))[0]
+    raise BadInput(f"{name[:200]!r}: not published; there is nothing to verify")
 
 
 class Verification:

@@ -29,7 +29,7 @@ async def watch(
 
 def _with_counts(status: JobStatus, before: JobStatus | None) -> JobStatus:
     """With the last known counts where the workflow did not answer: they have not gone back to nothing."""
-    if before is None or status.samples.target or not before.samples.target:
+    if before is None or status.engine or not before.engine:  # only the workflow names its engine
         return status
     names = ("tiles", "samples", "attempts", "engine", "input_hash", "progress_pointer", "warnings")
     known = {name: getattr(before, name) for name in names}

@@ -1,4 +1,5 @@
-"""Writes the scenes beside this file: still_life.glb (the demo) and cornell.gltf with its two files.
+"""Writes the scenes beside this file: still_life.glb (the demo), turntable.glb (which moves) and
+cornell.gltf with its two files.
 
     python scenes/make_scenes.py
 
@@ -12,27 +13,16 @@ import io
 import json
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
+from shapes import Array, Shape, Vec3, box, joined, lathe, quad, sphere, torus
 
 FOLDER = Path(__file__).parent
 FLOAT, U16 = 5126, 5123
-Array = NDArray[Any]
-Vec3 = tuple[float, float, float]
-
-
-class Shape(NamedTuple):
-    """positions, normals (n, 3), uv (n, 2) and triangles (m, 3); front faces are counter-clockwise."""
-
-    positions: Array
-    normals: Array
-    uv: Array
-    triangles: Array
 
 
 class Document:
@@ -90,14 +80,29 @@ class Document:
         if extension not in used:
             used.append(extension)
 
-    def node(self, name: str, **node: Any) -> None:
-        self.json["scenes"][0]["nodes"].append(self.add("nodes", name=name, **node))
+    def node(self, name: str, **node: Any) -> int:
+        number = self.add("nodes", name=name, **node)
+        self.json["scenes"][0]["nodes"].append(number)
+        return number
 
-    def camera(self, eye: Vec3, target: Vec3, fov_degrees: float, aspect: float) -> None:
+    def lens(self, fov_degrees: float, aspect: float) -> int:
         fov = math.radians(fov_degrees)
         camera = {"yfov": fov, "aspectRatio": aspect, "znear": 0.01}
-        number = self.add("cameras", type="perspective", perspective=camera)
-        self.node("camera", camera=number, matrix=look_at(eye, target))
+        return self.add("cameras", type="perspective", perspective=camera)
+
+    def camera(self, eye: Vec3, target: Vec3, fov_degrees: float, aspect: float) -> None:
+        self.node("camera", camera=self.lens(fov_degrees, aspect), matrix=look_at(eye, target))
+
+    def animate(self, node: int, path: str, values: Sequence[Sequence[float]], rule: str = "LINEAR") -> None:
+        """Keys at 0, 1, 2... seconds; for CUBICSPLINE three values each: in-tangent, value, out-tangent."""
+        times = np.arange(len(values) // (3 if rule == "CUBICSPLINE" else 1), dtype=float)
+        bounds = {"min": [0.0], "max": [float(times[-1])]}
+        sampler = {"input": self.accessor(times, FLOAT, **bounds), "interpolation": rule}
+        sampler["output"] = self.accessor(np.array(values), FLOAT)
+        [animation] = self.json.setdefault("animations", [{"channels": [], "samplers": []}])
+        channel = {"sampler": len(animation["samplers"]), "target": {"node": node, "path": path}}
+        animation["samplers"].append(sampler)
+        animation["channels"].append(channel)
 
     def save_glb(self, path: Path) -> None:
         self.data += b"\0" * (-len(self.data) % 4)
@@ -122,96 +127,6 @@ def look_at(eye: Vec3, target: Vec3) -> list[float]:
     right = np.cross((0.0, 1.0, 0.0), back)
     right /= np.linalg.norm(right)
     return [*right, 0.0, *np.cross(back, right), 0.0, *back, 0.0, *eye, 1.0]
-
-
-def grid(point: Callable[[float, float], tuple[Vec3, Vec3]], columns: int, rows: int) -> Shape:
-    """A surface from point(u, v) -> (position, normal), with u to the right and v down as seen outside."""
-    steps = [(i / columns, j / rows) for j in range(rows + 1) for i in range(columns + 1)]
-    both = np.array([point(u, v) for u, v in steps])
-    corner = np.array([j * (columns + 1) + i for j in range(rows) for i in range(columns)])
-    below = corner + columns + 1
-    halves = [np.stack([corner, below, below + 1], 1), np.stack([corner, below + 1, corner + 1], 1)]
-    triangles = np.stack(halves, 1).reshape(-1, 3)
-    p = both[:, 0][triangles]  # the poles of a sphere are points: half of their quads has no area
-    area = np.linalg.norm(np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0]), axis=1)
-    return Shape(both[:, 0], both[:, 1], np.array(steps), triangles[area > 1e-9])
-
-
-def quad(a: Vec3, b: Vec3, d: Vec3, repeat: float = 1.0) -> Shape:
-    """A parallelogram: corner a, its neighbours b and d; the front sees a, b, d counter-clockwise."""
-    ab, ad = np.subtract(b, a), np.subtract(d, a)
-    n = np.cross(ab, ad)
-    corners = np.array([a, b, b + ad, d])
-    uv = np.array([[0, repeat], [repeat, repeat], [repeat, 0], [0, 0]])
-    return Shape(corners, np.tile(n / np.linalg.norm(n), (4, 1)), uv, np.array([[0, 1, 2], [0, 2, 3]]))
-
-
-def joined(shapes: Sequence[Shape]) -> Shape:
-    starts = np.cumsum([0, *(len(s.positions) for s in shapes)])
-    triangles = [s.triangles + start for s, start in zip(shapes, starts[:-1], strict=True)]
-    return Shape(
-        np.concatenate([s.positions for s in shapes]),
-        np.concatenate([s.normals for s in shapes]),
-        np.concatenate([s.uv for s in shapes]),
-        np.concatenate(triangles),
-    )
-
-
-def sphere(columns: int = 40, rows: int = 24) -> Shape:
-    def point(u: float, v: float) -> tuple[Vec3, Vec3]:
-        around, down = 2.0 * math.pi * u, math.pi * v
-        n = (math.sin(down) * math.sin(around), math.cos(down), math.sin(down) * math.cos(around))
-        return n, n
-
-    return grid(point, columns, rows)
-
-
-def torus(thickness: float, columns: int = 64, rows: int = 24) -> Shape:
-    """Around +Y, of radius 1."""
-
-    def point(u: float, v: float) -> tuple[Vec3, Vec3]:
-        around, down = 2.0 * math.pi * u, 2.0 * math.pi * v
-        out, up = math.sin(down), math.cos(down)
-        r = 1.0 + thickness * out
-        n = (out * math.sin(around), up, out * math.cos(around))
-        return (r * math.sin(around), thickness * up, r * math.cos(around)), n
-
-    return grid(point, columns, rows)
-
-
-def lathe(profile: Sequence[tuple[float, float]], columns: int = 56, rows: int = 40) -> Shape:
-    """(radius, height) points from the top down, joined by a smooth curve (Catmull-Rom), turned about +Y."""
-    p = np.array([profile[0], *profile, profile[-1]], float)
-
-    def curve(v: float) -> tuple[Array, Array]:
-        at = min(v * (len(profile) - 1), len(profile) - 1 - 1e-9)
-        i, t = int(at), at - int(at)
-        a, b, c, d = p[i : i + 4]
-        k = (c - a, 2.0 * a - 5.0 * b + 4.0 * c - d, 3.0 * b - a - 3.0 * c + d)
-        place = b + 0.5 * t * (k[0] + t * (k[1] + t * k[2]))
-        return place, k[0] + t * (2.0 * k[1] + t * 3.0 * k[2])
-
-    def point(u: float, v: float) -> tuple[Vec3, Vec3]:
-        (r, y), (dr, dy) = curve(v)
-        s, c = math.sin(2.0 * math.pi * u), math.cos(2.0 * math.pi * u)
-        length = math.hypot(dr, dy)
-        out, up = -dy / length, dr / length
-        return (max(r, 0.0) * s, y, max(r, 0.0) * c), (out * s, up, out * c)
-
-    return grid(point, columns, rows)
-
-
-def box(center: Vec3, half: Vec3, turn_degrees: float) -> Shape:
-    """Five sides: the one it stands on is not seen."""
-    s, c = math.sin(math.radians(turn_degrees)), math.cos(math.radians(turn_degrees))
-
-    def at(x: float, y: float, z: float) -> Vec3:
-        x, y, z = x * half[0], y * half[1], z * half[2]
-        return (center[0] + c * x + s * z, center[1] + y, center[2] - s * x + c * z)
-
-    corners = [((-1, 1), (1, 1)), ((1, 1), (1, -1)), ((1, -1), (-1, -1)), ((-1, -1), (-1, 1))]
-    sides = [quad(at(a, -1, b), at(e, -1, f), at(a, 1, b)) for (a, b), (e, f) in corners]
-    return joined([*sides, quad(at(-1, 1, 1), at(1, 1, 1), at(-1, 1, -1))])
 
 
 def png(pixels: Array) -> bytes:
@@ -335,7 +250,59 @@ def cornell() -> Document:
     return d
 
 
+def turned(axis: Vec3, degrees: float) -> list[float]:
+    """The quaternion of a rotation about a unit axis."""
+    half = math.radians(0.5 * degrees)
+    return [*(math.sin(half) * x for x in axis), math.cos(half)]
+
+
+def turntable() -> Document:
+    """Four seconds of a turning table, a hopping ball and a moving camera: each interpolation once."""
+    d = Document()
+    floor = d.material("floor", (0.55, 0.57, 0.60), 0.0, 0.8)
+    wood = d.material("wood", (0.45, 0.25, 0.12), 0.0, 0.4)
+    coral = d.material("coral", (0.80, 0.10, 0.06), 0.0, 0.25)
+    gold = d.material("gold", (1.0, 0.77, 0.34), 1.0, 0.25)
+    teal = d.material("teal", (0.02, 0.30, 0.33), 0.0, 0.2)
+    lamp = d.lamp("lamp", (1.0, 0.92, 0.80), 12.0)
+    ground = quad((-6.0, 0.0, 6.0), (6.0, 0.0, 6.0), (-6.0, 0.0, -6.0))
+    d.node("ground", mesh=d.mesh("ground", ground, floor))
+    shade = quad((-1.5, 5.0, -1.5), (1.5, 5.0, -1.5), (-1.5, 5.0, 1.5))
+    d.node("lamp", mesh=d.mesh("lamp", shade, lamp))
+
+    ball = sphere(24, 14)
+    cube = d.mesh("cube", box((0.0, 0.55, 0.0), (0.45, 0.45, 0.45), 0.0), coral)
+    parts = [
+        d.add(
+            "nodes", name="plate", mesh=d.mesh("plate", box((0.0, 0.05, 0.0), (1.2, 0.05, 1.2), 0.0), wood)
+        ),
+        d.add("nodes", name="cube", mesh=cube),
+        d.add(
+            "nodes",
+            name="knob",
+            mesh=d.mesh("knob", ball, gold),
+            translation=[0.9, 0.3, 0.9],
+            scale=[0.2] * 3,
+        ),
+    ]
+    table = d.node("table", children=parts)
+    d.animate(table, "rotation", [turned((0.0, 1.0, 0.0), 90.0 * second) for second in range(5)])
+
+    hopper = d.node("hopper", mesh=d.mesh("hopper", ball, teal), scale=[0.25] * 3)
+    hops = []
+    for x in (-2.0, -1.0, 0.0, 1.0, 2.0):  # up at the full speed of a throw, and down again
+        hops += [[1.0, -4.0, 0.0], [x, 0.25, 2.1], [1.0, 4.0, 0.0]]
+    d.animate(hopper, "translation", hops, "CUBICSPLINE")
+    d.animate(hopper, "scale", [[size] * 3 for size in (0.25, 0.2, 0.25, 0.2, 0.25)], "STEP")
+
+    camera = d.node("camera", camera=d.lens(32.0, 16.0 / 9.0))
+    d.animate(camera, "translation", [[0.0, 2.0, 7.0], [0.0, 2.4, 6.5], [0.0, 2.8, 6.0]])
+    d.animate(camera, "rotation", [turned((1.0, 0.0, 0.0), -degrees) for degrees in (12.0, 16.5, 21.0)])
+    return d
+
+
 if __name__ == "__main__":
+    turntable().save_glb(FOLDER / "turntable.glb")
     still_life().save_glb(FOLDER / "still_life.glb")
     cornell().save_gltf(FOLDER / "cornell.gltf")
     for file in sorted(FOLDER.glob("*.*")):

@@ -96,6 +96,16 @@ def lease(job_id: str) -> str:
     return f"leases/{_segment(job_id)}.json"
 
 
+def dead_letters() -> str:
+    """The prefix of all dead letters."""
+    return "dead-letters/"
+
+
+def plans() -> str:
+    """The prefix of all plans."""
+    return "plans/"
+
+
 def dead_letter(job_id: str) -> str:
     return f"dead-letters/{_segment(job_id)}.json"
 

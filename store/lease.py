@@ -18,7 +18,7 @@ from datetime import timedelta
 from types import TracebackType
 
 from store.base import Store
-from store.errors import AlreadyExists, BlobCorrupt, Conflict, LeaseHeld, LeaseLost, NotFound
+from store.errors import AlreadyExists, BlobCorrupt, Conflict, LeaseHeld, LeaseLost, NotFound, StoreError
 
 TRUST = 0.9
 """Share of the ttl for which a holder believes that the lease is its own."""
@@ -79,11 +79,12 @@ class Lease:
 
         Raises LeaseLost when it is another's, or when so much time has passed that it may be.
         """
-        age = self._clock() - self._began
-        if age >= TRUST * self._state.ttl:
-            raise LeaseLost(f"{self._key}: held for {age:.1f} s without renewal, of {self._state.ttl:g} s")
-        if age >= RENEW * self._state.ttl:
+        ttl = self._state.ttl
+        if RENEW * ttl <= self._age() < TRUST * ttl:
             self._write(_fresh(self._state))
+        # After the renewal too: it may have taken so long that its own time is over.
+        if self._age() >= TRUST * ttl:
+            raise LeaseLost(f"{self._key}: held for {self._age():.1f} s without renewal, of {ttl:g} s")
 
     def release(self) -> None:
         """Frees it for the next one at once. What is another's by now stays another's."""
@@ -91,6 +92,9 @@ class Lease:
             self._write(_fresh(self._state, free=True))
         except LeaseLost:
             return
+
+    def _age(self) -> float:
+        return self._clock() - self._began
 
     def _write(self, state: LeaseState) -> None:
         began = self._clock()
@@ -117,7 +121,16 @@ class Lease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.release()
+        """Raises LeaseLost where the work failed and the lease is another's by now: whatever an attempt that
+        was overtaken ran into (a timeout, a cancel, a connection that is gone), that is what there is to say.
+        """
+        try:
+            self._write(_fresh(self._state, free=True))
+        except LeaseLost:
+            if error is not None:
+                raise
+        except StoreError:
+            return  # what came of the work counts: a lease that cannot be freed runs out by itself
 
 
 def acquire(

@@ -3,7 +3,9 @@
 A new blob is written to a temporary file, synced, and given its name by link(2), which refuses a name
 that is taken (rename(2) would replace it). A swap compares versions under flock(2) and renames. So a
 name is never seen half-written, and what was acknowledged survives a power cut. A process that is
-stopped while it holds a lock stops the swaps of the keys that share the lock, and nothing else.
+stopped (SIGSTOP) in the microseconds in which it holds a lock stops the swaps and deletes of the keys
+that share the lock until it goes on or ends: others are told so by StoreUnavailable and never wait for it.
+Nothing may break such a lock, since the stopped process would rename when it goes on.
 
 NFS lies about the replies of link: several hosts need the S3 back end.
 """
@@ -41,6 +43,10 @@ OWN_FOLDER = ".store"
 PIECE = 1 << 20
 LEFTOVER_SECONDS = 60.0
 """Younger temporary files are let be: their writer may not have taken its lock yet."""
+LOCK_SECONDS = 5.0
+"""How long to wait for a lock that any process that runs holds for microseconds. Less than the heartbeat
+timeout of the work around: a thread that waited for ever would be a worker's slot lost without a word."""
+LOCK_PAUSE = 0.001
 
 _FAULTS: dict[int, tuple[type[StoreError], str]] = {
     errno.ENOSPC: (StoreFull, "make room on the disk"),
@@ -213,7 +219,14 @@ class LocalStore:
         holds would let a second one in."""
         number = hashlib.sha256(key.encode()).hexdigest()[:2]
         with open(self._locks / number, "ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            end = time.monotonic() + LOCK_SECONDS
+            while not _try_lock(file):
+                if time.monotonic() > end:
+                    raise StoreUnavailable(
+                        f"{key} has been locked for {LOCK_SECONDS:g} s by {_lock_holder(file)}, which must "
+                        "be stopped or hung: let it go on, or end it"
+                    )
+                time.sleep(LOCK_PAUSE)
             yield
 
     def _require(self, key: str, expected: str) -> BlobStat:
@@ -268,6 +281,25 @@ def _blob_stat(key: str, status: os.stat_result) -> BlobStat:
 
 def _version_stamp(version: str) -> int:
     return int(version.partition("-")[0])
+
+
+def _try_lock(file: BinaryIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lock_holder(file: BinaryIO) -> str:
+    """For a person to look at. Linux alone tells: "1: FLOCK ADVISORY WRITE <pid> <device>:<inode> 0 EOF"."""
+    inode = str(os.fstat(file.fileno()).st_ino)
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            _, kind, _, _, pid, place, *_ = line.replace("->", "").split()
+            if kind == "FLOCK" and place.rpartition(":")[2] == inode:
+                return f"process {pid}"
+    return "another process"
 
 
 def _sync_folder(folder: Path) -> None:

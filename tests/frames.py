@@ -33,11 +33,15 @@ def submit(store: Store, samples: int = 4, scene: Path = SCENE, **settings: Any)
     return requests[0]
 
 
+def prepare(store: Store, request: FrameRequest) -> FramePlan:
+    activities = PrepareActivities(store, SceneCache(store, 2), engine.fingerprint(), WORKER)
+    plan: FramePlan = ActivityEnvironment().run(activities.prepare_frame, request)
+    return plan
+
+
 def render(store: Store, request: FrameRequest) -> FramePlan:
-    """Every tile of the frame, as two workers would: every other tile each."""
-    scenes = SceneCache(store, 2)
-    prepare = PrepareActivities(store, scenes, engine.fingerprint(), WORKER)
-    plan: FramePlan = ActivityEnvironment().run(prepare.prepare_frame, request)
+    """Every tile of the frame, one after the other."""
+    scenes, plan = SceneCache(store, 2), prepare(store, request)
     tiles = TileActivities(store, scenes, 0.01, WORKER)
     for number in range(tile_count(plan)):
         task = TileTask(

@@ -43,7 +43,7 @@ class FrameWorkflow:
     def __init__(self, run: FrameRun) -> None:
         self._state = FrameState.begin(run, workflow.now())
         self._window: TileWindow | None = None
-        self._retry_asked = False
+        self._retry_asked: frozenset[str] | None = None
         self._letter: DeadLetter | None = None
         self._missing: tuple[int, ...] = ()
         self._announced: tuple[FrameStatus, int] | None = None
@@ -148,7 +148,7 @@ class FrameWorkflow:
 
     async def _park(self, failures: tuple[Failure, ...]) -> None:
         """Waits for an operator's retry. What is rendered stays, and no queue is held up."""
-        phase, self._retry_asked = self._state.phase, False
+        phase, self._retry_asked = self._state.phase, None
         self._state.last_failure = failures[-1]
         self._letter = DeadLetter(
             job_id=workflow.info().workflow_id,
@@ -159,12 +159,22 @@ class FrameWorkflow:
         self._enter(Phase.PARKED)
         await self._record("record_dead_letter", self._letter)
         raise_if_cancelled()
-        await workflow.wait_condition(lambda: self._retry_asked)
-        self._state.dead.clear()
-        self._state.standing.clear()
-        self._state.last_failure = None
+        await self._wait_for_retry(failures[-1])
+        self._state.revive(self._retry_asked or frozenset())
         await self._remove_letter()
         self._enter(phase)
+
+    async def _wait_for_retry(self, failure: Failure) -> None:
+        """Until an operator asks for another try. Raises what ends the frame when its time limit passes."""
+        limit = self._state.request.park_limit_seconds
+        try:
+            await workflow.wait_condition(lambda: self._retry_asked is not None, timeout=limit)
+        except TimeoutError:
+            message = f"dead-lettered for {limit} s without an operator's decision; {failure.message}"
+            failure = failure.model_copy(update={"message": message})
+            await self._remove_letter()
+            await self._failed(failure)
+            raise to_workflow_error(failure) from None
 
     async def _remove_letter(self) -> None:
         """The operator has decided, by a retry or a cancel: the record goes."""
@@ -214,7 +224,7 @@ class FrameWorkflow:
             workflow.upsert_search_attributes([attributes.STATUS.value_set(state.status)])
         if phase in (Phase.FAILED, Phase.PARKED) and state.last_failure is not None:
             workflow.upsert_search_attributes([attributes.ERROR_CODE.value_set(state.last_failure.code)])
-        workflow.set_current_details(describe(self.status()))
+        workflow.set_current_details(describe(self.status(), tuple(state.dead.values())))
 
     # --- what people and programs ask -----------------------------------------------------------
 
@@ -235,9 +245,9 @@ class FrameWorkflow:
         self._state.paused = False
         self._enter(self._state.phase)
 
-    @workflow.signal(description="Try a parked frame again")
-    def retry(self) -> None:
-        self._retry_asked = True
+    @workflow.signal(description="Try a parked frame again; with tile ids, only those tiles")
+    def retry(self, tiles: list[str] | None = None) -> None:
+        self._retry_asked = frozenset(tiles or ())
 
     @workflow.signal(description="When cancelled, also remove the films made so far")
     def discard_on_cancel(self) -> None:

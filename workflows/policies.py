@@ -46,7 +46,7 @@ TERMINAL_TYPES = [*sorted(TERMINAL_CODES), "PayloadsTooLarge"]
 """Error types that no retry can mend. PayloadsTooLarge is the SDK's own, and retries unless named."""
 
 TILE_RETRY = RetryPolicy(
-    initial_interval=timedelta(seconds=1),
+    initial_interval=timedelta(seconds=0.5),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=30),
     maximum_attempts=4,

@@ -124,6 +124,14 @@ class FrameState:
         """Attempts of the tiles that took another number than one: they are few."""
         return {number: count for number, count in self.attempts.items() if count != 1}
 
+    def revive(self, tile_ids: frozenset[str]) -> None:
+        """Opens dead tiles for another try: those named, or all where none is."""
+        for number, failure in list(self.dead.items()):
+            if not tile_ids or failure.tile_id in tile_ids:
+                del self.dead[number]
+                self.standing.pop(number, None)
+        self.last_failure = None
+
     def lose(self, plan: FramePlan, tiles: tuple[int, ...]) -> None:
         """Opens rendered tiles again, whose films are gone, and takes their samples off the counts."""
         samples = sum(tile_at(plan, number).area for number in tiles) * self.request.samples_per_pixel
@@ -137,8 +145,9 @@ class FrameState:
 
     @property
     def progress(self) -> float:
-        """Share of the tiles that are rendered; 1 is kept for the published frame."""
-        if self.phase is Phase.COMPLETED:
+        """Share of the tiles that are rendered. A frame that renders stays below 1: its last tile is
+        announced with what follows."""
+        if self.phase in (Phase.FINALIZING, Phase.COMPLETED):
             return 1.0
         return min(0.999, len(self.rendered) / self.tiles_total) if self.tiles_total else 0.0
 

@@ -215,6 +215,7 @@ class TileWindow:
             state.dead[number] = failure.model_copy(
                 update={
                     "code": ErrorCode.TILE_POISONOUS,
+                    "attempt": state.attempts[number],
                     "message": f"no progress in a full round nor in isolation, stands at {newest} of "
                     f"{task.samples} samples; last: {failure.code}: {failure.message[:200]}",
                 }

@@ -12,7 +12,7 @@ from temporalio.converter import DefaultFailureConverter, DefaultPayloadConverte
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 
-from activities.attempt import beat_step
+from activities.attempt import beat
 from activities.errors import RULES, Refused, code_of, coded_errors
 from contracts import ErrorCode
 from store import errors as store_errors
@@ -72,23 +72,6 @@ def test_a_full_temporary_folder_is_storage_full() -> None:
     assert code_of(OSError(errno.EIO, "bad")) is ErrorCode.INTERNAL
 
 
-def test_a_worker_that_stood_still_is_a_lost_worker() -> None:
-    """After a SIGCONT the SDK may tell of a beat that it could not hand over in time."""
-
-    def late(*details: Any) -> None:
-        raise TimeoutError
-
-    def beats() -> None:
-        with coded_errors("w"):
-            beat_step("rendering")
-
-    environment = ActivityEnvironment()
-    environment.on_heartbeat = late
-    with pytest.raises(ApplicationError) as caught:
-        environment.run(beats)
-    assert caught.value.type == ErrorCode.WORKER_LOST
-
-
 def test_cancellation_is_no_failure() -> None:
     def fail() -> None:
         with coded_errors("w"):
@@ -119,3 +102,20 @@ def test_a_failure_fits_into_what_the_server_keeps_of_a_retried_attempt() -> Non
     DefaultFailureConverter().to_failure(caught.value, DefaultPayloadConverter(), failure)
     assert failure.ByteSize() < SERVER_LIMIT
     assert failure.message.startswith("cannot write: yyy")
+
+
+def test_a_heartbeat_that_nobody_takes_is_a_lost_worker() -> None:
+    """As in a process that was stopped while it waited for its event loop."""
+
+    def nobody(*details: object) -> None:
+        raise TimeoutError
+
+    def work() -> None:
+        with coded_errors("w"):
+            beat(doing="nothing")
+
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = nobody
+    with pytest.raises(ApplicationError) as caught:
+        environment.run(work)
+    assert caught.value.type == ErrorCode.WORKER_LOST

@@ -19,7 +19,7 @@ from contracts import (
 )
 from starter import main
 from store import LocalStore, layout
-from tests.client.conftest import publish_frame
+from tests.client.published_frame import publish_frame
 from tests.workflows.farm import Farm
 
 PATIENCE = 400
@@ -57,10 +57,21 @@ class Desk:
         )
 
     async def run(self, *words: str) -> Document:
-        """One command, in a thread of its own as it has its own event loop."""
-        code = await asyncio.to_thread(main, [*words, "--json"])
+        """One command with --json."""
+        code, out, errors = await self.say(*words, "--json")
+        return Document(code, json.loads(out), errors)
+
+    async def say(self, *words: str) -> tuple[int, str, str]:
+        """One command, in a thread of its own as it has its own event loop: its exit code, stdout, stderr."""
+        code = await asyncio.to_thread(main, list(words))
         captured = self.capsys.readouterr()
-        return Document(code, json.loads(captured.out), captured.err)
+        return code, captured.out, captured.err
+
+    def errors(self) -> str:
+        """What the command that runs has said on stderr since the last time."""
+        captured = self.capsys.readouterr()
+        assert not captured.out
+        return captured.err
 
     async def submit(self, *words: str) -> str:
         document = await self.run("submit", str(self.scene), *words)

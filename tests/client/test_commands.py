@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
+from datetime import timedelta
 
 import pytest
-import pytest_asyncio
 from temporalio import activity
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
-from temporalio.testing import WorkflowEnvironment
 
+from client.presence import NOBODY
 from client.submit import KEY_MEMO
 from client.upload import upload
 from contracts import (
+    FinalizeOutcome,
+    FinalizeTask,
     FramePlan,
     FrameRequest,
     JobStatus,
@@ -25,39 +24,13 @@ from contracts import (
 )
 from starter import render_frame, submit_frame
 from store import layout
-from tests.client.conftest import publish_frame
+from store.lease import acquire
 from tests.client.desk import PATIENCE, Desk
-from tests.workflows.farm import binary
-from workflows import attributes, queues
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=binary("temporal"),
-        search_attributes=attributes.ALL,
-        data_converter=pydantic_data_converter,
-        dev_server_extra_args=["--dynamic-config-value", 'history.timerProcessorMaxTimeShift="50ms"'],
-    ) as environment:
-        yield environment
-
+from tests.client.published_frame import publish_frame
+from tracer.engine import fingerprint
+from workflows import queues
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest.fixture
-def desk(
-    server: WorkflowEnvironment,
-    scene: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Desk:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TEMPORAL_ADDRESS", server.client.service_client.config.target_host)
-    monkeypatch.setenv("TESSERA_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("TESSERA_PROJECT", tmp_path.name)  # each test has jobs of its own
-    return Desk(server.client, tmp_path, scene, capsys)
 
 
 async def test_render_ends_with_a_picture_and_every_field_of_the_contract(desk: Desk) -> None:
@@ -88,6 +61,7 @@ async def test_the_second_time_nothing_is_asked_of_temporal(
     assert (desk.folder / "a.exr").read_bytes() == (desk.folder / "b.exr").read_bytes()
     fetched = await desk.run("fetch", first.content["job_id"], "-o", "c.####.npy")
     assert fetched.content["outputs"] == ["c.0001.npy"] and (desk.folder / "c.0001.npy").exists()
+    assert "wrote c.0001.npy" in fetched.errors
 
 
 async def test_two_submits_are_one_run(desk: Desk) -> None:
@@ -124,37 +98,6 @@ async def test_a_running_frame_of_another_key_is_a_conflict(desk: Desk) -> None:
     await desk.client.get_workflow_handle(job).terminate()
 
 
-async def test_pause_resume_and_cancel(desk: Desk) -> None:
-    desk.farm.render = desk.farm.until_stopped
-    async with desk.farm.running(desk.client):
-        job = await desk.submit()
-        status = await desk.until(job, lambda s: s["tiles"]["running"] == 3)
-        assert (status["status"], status["attempts"]["total"]) == ("running", 3)
-        assert (await desk.run("pause", job)).content["status"] == "paused"
-        assert (await desk.until(job, lambda s: s["tiles"]["running"] == 0))["status"] == "paused"
-        assert (await desk.run("resume", job)).content["status"] == "running"
-        assert (await desk.run("retry", job)).code == 2
-        assert (await desk.run("cancel", job)).code == 0
-        watched = await desk.run("watch", job)
-        assert (watched.code, watched.content["status"]) == (4, "cancelled")
-        assert not desk.farm.discarded
-        refused = await desk.run("pause", job)
-        assert refused.code == 2 and "cancelled already" in refused.errors
-
-        desk.farm.render = desk.farm.rendered
-        assert (await desk.run("render", str(desk.scene), "-o", "a.exr")).code == 0
-
-
-async def test_cancel_discard_removes_what_was_made(desk: Desk) -> None:
-    desk.farm.render = desk.farm.until_stopped
-    async with desk.farm.running(desk.client):
-        job = await desk.submit()
-        await desk.until_status(job, "running")
-        await desk.run("cancel", job, "--discard")
-        await desk.until_status(job, "cancelled")
-    assert desk.farm.discarded
-
-
 async def test_progress_moves_by_the_samples_of_running_tiles(desk: Desk) -> None:
     async def half(task: TileTask, kind: str) -> TileResult:
         tile = task.tiles[0]
@@ -175,6 +118,41 @@ async def test_progress_moves_by_the_samples_of_running_tiles(desk: Desk) -> Non
         shown = (await desk.run("status", job, "--tiles")).content["in_flight"]
         assert {tile["status"] for tile in shown} == {"progressing"}
         assert {(tile["samples"], tile["done"]) for tile in shown} == {(4, 4 * 256)}
+        await desk.run("cancel", job)
+
+
+async def test_the_lease_is_told_while_a_frame_is_finalized(desk: Desk) -> None:
+    finalizing, seen = asyncio.Event(), asyncio.Event()
+
+    async def finalize(task: FinalizeTask) -> FinalizeOutcome:
+        with acquire(desk.store, layout.lease(task.job_id), "run/finalize/1", 30.0):
+            finalizing.set()
+            while not seen.is_set():
+                activity.heartbeat()
+                await asyncio.sleep(0.05)
+            return await desk.publish(task)
+
+    desk.farm.finalize = finalize
+    async with desk.farm.running(desk.client):
+        job = await desk.submit("--spp", "8")
+        await asyncio.wait_for(finalizing.wait(), 30)
+        status = (await desk.run("status", job)).content
+        assert (status["status"], status["progress"]) == ("finalizing", 1.0)
+        assert (status["lease"]["owner"], status["lease"]["fence"]) == ("run/finalize/1", 1)
+        seen.set()
+        done = (await desk.run("watch", job)).content
+    assert (done["status"], done["lease"]) == ("completed", None)
+
+
+async def test_a_worker_of_the_present_engine_has_only_to_be_started(desk: Desk) -> None:
+    async def planned(request: FrameRequest) -> FramePlan:
+        return (await desk.farm.planned(request)).model_copy(update={"engine": fingerprint()})
+
+    desk.farm.prepare = planned
+    async with desk.farm.running(desk.client):
+        job = await desk.submit()
+        status = await desk.until(job, lambda s: s["status"] == "running")
+        assert status["note"] == NOBODY
         await desk.run("cancel", job)
 
 
@@ -231,6 +209,7 @@ async def test_a_failure_that_is_being_retried_is_shown(desk: Desk) -> None:
 
 async def test_nobody_there_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "CONTROL", "tessera-control-of-nobody")
+    monkeypatch.setattr("client.session.QUERY_TIMEOUT", timedelta(seconds=0.2))
     job = await desk.submit()
     status = (await desk.run("status", job)).content
     assert (status["status"], status["samples"]["target"]) == ("queued", 0)
@@ -276,12 +255,25 @@ async def test_several_frames_are_a_job_each_and_a_list(desk: Desk) -> None:
             if len(rows) == 3:
                 break
             await asyncio.sleep(0.05)
+        named = [line for line in done.errors.splitlines() if "%" in line]
+        assert named and all(line.startswith(("frame 1 ", "frame 3 ", "frame 7 ")) for line in named)
+        out = (await desk.say("list", *words))[1].splitlines()
+    assert out[0].split() == ["STATUS", "PROGRESS", "FRAME", "SIZE", "SPP", "AGE", "SCENE", "JOB"]
+    assert {row["job_id"] for row in rows} == {line.split()[-1] for line in out[1:]}
+    assert {(row["size"], row["samples_per_pixel"], row["scene"]) for row in rows} == {
+        (None, 64, "tri angle.obj")
+    }
     assert {row["frame"] for row in rows} == {1, 3, 7}
     assert {row["job_id"] for row in rows} == {status["job_id"] for status in done.content}
     assert len((await desk.run("list", "--limit", "1")).content["frames"]) == 1
 
 
 async def test_unknown_jobs_and_bad_filters_are_exit_code_2(desk: Desk) -> None:
+    told = (await desk.run("status", "frame-none")).errors
+    address = desk.client.service_client.config.target_host
+    assert f"no such job in Temporal at {address} and the store {desk.folder / 'store'};" in told
+    nothing = await desk.say("list", "--project", desk.folder.name)
+    assert nothing[:2] == (0, "") and f"no such frames in Temporal at {address}" in nothing[2]
     for words in (
         ("status", "frame-none"),
         ("watch", "../etc"),

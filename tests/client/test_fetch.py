@@ -13,7 +13,7 @@ from client.fetch import check_outputs, fetch
 from client.request import Options, make_requests
 from contracts import Manifest
 from store import LocalStore
-from tests.client.conftest import HEIGHT, WIDTH, Publish
+from tests.client.published_frame import HEIGHT, WIDTH, Publish
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.enums.v1 import PendingActivityState, TimeoutType
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
 from client.pending import newest_failure, pending_tiles
@@ -92,10 +92,31 @@ def test_the_newest_failure_is_told_with_its_code_attempt_and_worker() -> None:
 def test_a_silent_worker_is_a_lost_one_and_an_unknown_error_is_internal() -> None:
     silent = activity(SCHEDULED, BEAT, attempt=2)
     silent.last_failure.message = "activity Heartbeat timeout"
-    silent.last_failure.timeout_failure_info.SetInParent()
+    silent.last_failure.timeout_failure_info.timeout_type = TimeoutType.TIMEOUT_TYPE_HEARTBEAT
     lost = newest_failure([silent])
     assert lost is not None and lost.code is ErrorCode.WORKER_LOST and lost.worker == "worker 1"
+    assert lost.message.startswith("no heartbeat")
     unknown = newest_failure([failed("KeyError", 1)])
     assert unknown is not None and unknown.code is ErrorCode.INTERNAL
     assert unknown.message == "KeyError: what went wrong"
     assert newest_failure([activity(STARTED)]) is None
+
+
+def test_a_lost_attempt_has_the_time_when_it_was_last_heard_of() -> None:
+    """The server forgets when an attempt began that it gave up itself, and never knew when it ended."""
+    silent = activity(SCHEDULED, BEAT, attempt=2)
+    silent.last_failure.timeout_failure_info.SetInParent()
+    silent.ClearField("last_started_time")
+    lost = newest_failure([silent])
+    assert lost is not None and lost.at.timestamp() == 101
+    silent.ClearField("last_heartbeat_time")
+    silent.scheduled_time.FromSeconds(112)
+    lost = newest_failure([silent])
+    assert lost is not None and lost.at.timestamp() == 112
+
+
+def test_a_worker_that_left_before_its_step_was_done_is_no_failure() -> None:
+    left = failed("CancelledError", 1)
+    cancelled = activity(SCHEDULED, attempt=2)
+    cancelled.last_failure.canceled_failure_info.SetInParent()
+    assert newest_failure([left, cancelled]) is None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from client.report import PLAIN_SECONDS, PlainReport, Rate, count, describe, duration
+from client.report import PLAIN_SECONDS, PlainReport, Told, describe, percent
 from client.watch import watch
 from contracts import (
     AttemptCounts,
@@ -36,27 +36,6 @@ def job(status: FrameStatus = FrameStatus.PROGRESSING, progress: float = 0.0, **
     return JobStatus(status=status, progress=progress, **(values | more))
 
 
-def test_the_rate_is_of_the_last_minute_and_tells_the_time_left() -> None:
-    rate = Rate()
-    rate.add(job(progress=0.1), 0.0)
-    speed, left = rate.add(job(progress=0.2), 10.0)
-    assert speed == pytest.approx(10.0) and left == pytest.approx(80.0)
-    rate.add(job(progress=0.2), 70.0)
-    assert rate.add(job(progress=0.2), 75.0) == (0.0, None)
-
-
-def test_lost_samples_are_no_negative_rate() -> None:
-    rate = Rate()
-    rate.add(job(progress=0.5), 0.0)
-    assert rate.add(job(progress=0.3), 1.0) == (0.0, None)
-    assert rate.add(job(progress=0.4), 2.0)[0] == pytest.approx(100.0)
-
-
-def test_numbers_that_people_read() -> None:
-    assert [count(n) for n in (0, 999, 1234, 5.6e6, 7e9)] == ["0", "999", "1.2 k", "5.6 M", "7.0 G"]
-    assert [duration(s) for s in (0.4, 59, 61, 3725)] == ["0 s", "59 s", "1 min 01 s", "1 h 02 min"]
-
-
 def test_one_line_says_all_that_matters() -> None:
     failure = Failure(code=ErrorCode.STORAGE_FULL, message="no room\n" + "x" * 500, at=NOW)
     status = job(
@@ -71,7 +50,7 @@ def test_one_line_says_all_that_matters() -> None:
 
 def test_plain_lines_come_with_news_and_not_too_often(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    report = PlainReport(lambda: now)
+    report = PlainReport(Told(), clock=lambda: now)
     for _ in range(100):  # ten polls a second, each with some progress
         report(job(progress=now / 100))
         now += 0.1
@@ -86,12 +65,26 @@ def test_plain_lines_come_with_news_and_not_too_often(capsys: pytest.CaptureFixt
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 
-def test_a_warning_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    report = PlainReport()
-    for status in (FrameStatus.RUNNING, FrameStatus.PROGRESSING):
-        report(job(status, warnings=("no camera",)))
+def test_a_warning_is_told_once_whoever_tells_it(capsys: pytest.CaptureFixture[str]) -> None:
+    told = Told()
+    told.say("warning: no camera")  # by the client itself
+    for frame in (1, 2):
+        report = PlainReport(told, f"frame {frame}  ")
+        for status in (FrameStatus.RUNNING, FrameStatus.PROGRESSING):
+            report(job(status, warnings=("no camera", f"only of frame {frame}")))
     captured = capsys.readouterr()
-    assert captured.err.count("warning: no camera") == 1 and captured.out == ""
+    warnings = [line for line in captured.err.splitlines() if line.startswith("warning")]
+    assert warnings == ["warning: no camera", "warning: only of frame 1", "warning: only of frame 2"]
+    assert captured.out == ""
+
+
+def test_lines_of_several_frames_name_theirs(capsys: pytest.CaptureFixture[str]) -> None:
+    PlainReport(Told(), "frame 7  ")(job(progress=0.5))
+    assert capsys.readouterr().err.startswith("frame 7   50.0 %  progressing")
+
+
+def test_a_hundred_percent_is_said_only_of_all_samples() -> None:
+    assert [percent(job(progress=p)).strip() for p in (0.29, 0.9999, 1.0)] == ["29.0 %", "99.9 %", "100.0 %"]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +109,9 @@ async def test_watching_ends_when_the_frame_has_ended_or_is_parked(last: FrameSt
 
 async def test_counts_do_not_fall_to_nothing_while_no_worker_answers() -> None:
     tiles, samples = TileCounts(total=4, rendered=2), SampleCounts(target=1000, rendered=500)
-    unanswered = job(FrameStatus.PROGRESSING, 0.4, tiles=TileCounts(), samples=SampleCounts())
-    statuses = iter([job(progress=0.5, tiles=tiles, samples=samples), unanswered, job(FrameStatus.COMPLETED)])
+    unanswered = job(FrameStatus.PROGRESSING, 0.4, tiles=TileCounts(total=4), samples=SampleCounts(target=9))
+    answered = job(progress=0.5, tiles=tiles, samples=samples, engine="e")
+    statuses = iter([answered, unanswered, job(FrameStatus.COMPLETED)])
     seen: list[JobStatus] = []
 
     async def look() -> JobStatus:

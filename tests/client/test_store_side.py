@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from client.errors import BadInput, Unreachable
-from client.published import answered, check_job_id, published, recorded, stored_samples
+from client.presence import lease_of
+from client.published import answered, is_job_name, published, recorded, stored_tiles
 from client.request import Options, make_requests
 from client.upload import upload
 from contracts import ErrorCode, FrameStatus, SceneBundle
 from store import LocalStore, layout
 from store.blobs import get_blob
-from tests.client.conftest import HEIGHT, WIDTH, Publish
+from store.lease import acquire
+from tests.client.published_frame import HEIGHT, WIDTH, Publish
 
 
 def test_an_upload_holds_every_byte_that_was_hashed(scene: Path, store: LocalStore) -> None:
@@ -88,10 +90,8 @@ def test_a_damaged_record_is_said_to_be_damaged(scene: Path, store: LocalStore) 
         published(store, asked.job_id)
 
 
-def test_stored_samples_are_those_a_frame_would_go_on_from(scene: Path, store: LocalStore) -> None:
-    requests, local = make_requests(scene, [1], Options(samples_per_pixel=8))
-    upload(store, local, requests)
-    job_id, key = requests[0].job_id, "a" * 64
+def test_stored_tiles_are_those_a_frame_would_go_on_from(store: LocalStore) -> None:
+    key = "a" * 64
     for tile_id, samples in (
         ("x0000y0000w0004h0002", 3),
         ("x0000y0000w0004h0002", 5),
@@ -99,10 +99,18 @@ def test_stored_samples_are_those_a_frame_would_go_on_from(scene: Path, store: L
         ("x0004y0000w0002h0002", 64),  # of a frame with more samples
     ):
         store.put_new(layout.film(key, tile_id, samples), b"film")
-    assert stored_samples(store, job_id, key) == 4 * 2 * 5 + 2 * 2 * 8
+    assert stored_tiles(store, key, 8) == {"x0000y0000w0004h0002": 5, "x0004y0000w0002h0002": 8}
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "x" * 300, "a b", "ü"])
-def test_what_cannot_be_a_job_is_no_such_job(name: str) -> None:
-    with pytest.raises(BadInput, match="no such job"):
-        check_job_id(name)
+def test_what_cannot_be_a_job_is_told_without_asking(name: str) -> None:
+    assert not is_job_name(name)
+
+
+def test_a_lease_is_told_while_somebody_holds_it(store: LocalStore) -> None:
+    assert lease_of(store, "frame-a") is None
+    with acquire(store, layout.lease("frame-a"), "run/finalize/1", 30.0):
+        found = lease_of(store, "frame-a")
+        assert found is not None and (found.owner, found.fence) == ("run/finalize/1", 1)
+        assert 0 < (found.expires_at - store.now()).total_seconds() <= 30
+    assert lease_of(store, "frame-a") is None

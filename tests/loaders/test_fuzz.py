@@ -28,6 +28,8 @@ from tracer.scene import Limits, Scene
 
 ROUNDS = 150
 LIMITS = Limits(texture_pixels=1 << 16, total_texture_bytes=1 << 20, triangles=1 << 16, nodes=1 << 12)
+TIME = 2.0
+"""Between two keys of the animation."""
 ODD: tuple[Any, ...] = (
     None, True, -1, 0, 1, 2, 3, 255, 65536, 2**31, 2**53, 10**400, 0.5, -0.0, 1e308, 5e-324, "", "0", "../x",
     "data:,", "data:image/png;base64,AAAA", "NaN", [], {}, [0], [[]], {"index": 0}, [1e38] * 16,
@@ -82,7 +84,25 @@ def rich() -> Gltf:
     g.json["extensions"] = {"KHR_lights_punctual": {"lights": [light]}}
     g.node(extensions={"KHR_lights_punctual": {"light": 0}})
     g.json["extensionsUsed"] = ["KHR_lights_punctual", "ACME_x"]
+    animate(g, child)
     return g
+
+
+def animate(g: Gltf, node: int) -> None:
+    """All three interpolations, one of each property."""
+    keys, turn = g.accessor([0, 1, 3]), [(0, 0, 0, 127), (0, 90, 0, 90), (127, 0, 0, 0)]
+    moves = {
+        "translation": ("CUBICSPLINE", g.accessor([(1, 2, 3), (0, 1, 0), (3, 2, 1)] * 3)),
+        "rotation": ("LINEAR", g.accessor(turn, "i1", normalized=True)),
+        "scale": ("STEP", g.accessor([(1, 1, 1), (2, 2, 2), (-1, 1, 1)])),
+    }
+    g.add(
+        "animations",
+        samplers=[
+            {"input": keys, "output": values, "interpolation": rule} for rule, values in moves.values()
+        ],
+        channels=[{"sampler": n, "target": {"node": node, "path": path}} for n, path in enumerate(moves)],
+    )
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
@@ -111,6 +131,10 @@ def sound_or_refused(load: Callable[[], Any], file: str) -> bool:
     else:
         assert np.isfinite(result).all(), file
     return True
+
+
+def loads_or_refused(entry: str, files: Memory) -> bool:
+    return sound_or_refused(lambda: load_scene(entry, files, time=TIME, limits=LIMITS), entry)
 
 
 def damaged(data: bytes, r: random.Random) -> bytes:
@@ -159,7 +183,7 @@ def test_values_of_gltf_replaced_or_removed(seed: int) -> None:
             else:
                 container[key] = copy.deepcopy(r.choice(ODD))
         files = Memory(g.files | {"s.gltf": json.dumps(document).encode(), "b.bin": binary})
-        loaded += sound_or_refused(lambda f=files: load_scene("s.gltf", f, limits=LIMITS), "s.gltf")  # type: ignore[misc]
+        loaded += loads_or_refused("s.gltf", files)
     assert 0 < loaded < ROUNDS
 
 
@@ -217,4 +241,4 @@ def test_bytes_flipped_removed_and_doubled(case: str) -> None:
         if entry.startswith("e."):
             sound_or_refused(lambda f=changed: load_environment(entry, f, LIMITS), entry)  # type: ignore[misc]
         else:
-            sound_or_refused(lambda f=changed: load_scene(entry, f, limits=LIMITS), entry)  # type: ignore[misc]
+            loads_or_refused(entry, changed)

@@ -10,10 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from store import LocalStore, Store, open_store
+import pytest
+
+from store import Conflict, LocalStore, Store, StoreUnavailable, open_store
+from store import local as back_end
 from store.blobs import get_blob, put_blob
 from store.local import OWN_FOLDER
 from tests.store.conftest import make_old, temporaries, wait_until
+from tests.stress.processes import is_stopped, pid_of
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -53,6 +57,44 @@ def test_a_killed_writer_leaves_no_blob_and_its_leftover_can_go(local: LocalStor
     assert local.remove_leftovers() == 1
     assert temporaries(local) == []
     local.put_new("half", b"whole")
+
+
+def _stop_while_locked(root: str) -> None:
+    """A swap whose process stops itself between the comparison and the rename."""
+    rename = os.rename
+
+    def stop_then_rename(source: Path, target: Path) -> None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        rename(source, target)
+
+    os.rename = stop_then_rename  # type: ignore[assignment]
+    store = LocalStore(Path(root))
+    store.swap("key", b"late", store.get("key")[1].version)
+
+
+def test_a_process_stopped_in_a_swap_is_named_and_not_waited_for(
+    local: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(back_end, "LOCK_SECONDS", 0.1)
+    first = local.put_new("key", b"first")
+    process = SPAWN.Process(target=_stop_while_locked, args=(str(local.root),), daemon=True)
+    process.start()
+    pid = pid_of(process)
+    try:
+        wait_until(lambda: is_stopped(pid))
+        for change in (lambda: local.swap("key", b"mine", first.version), lambda: local.delete("key")):
+            with pytest.raises(StoreUnavailable, match=rf"key has been locked .* by process {pid},"):
+                change()
+        assert local.get("key")[0] == b"first"  # readers never wait
+        assert [path for path in temporaries(local) if str(os.getpid()) in path.name] == []
+        os.kill(pid, signal.SIGCONT)
+        process.join()
+        assert local.get("key")[0] == b"late"  # it had the lock and compared: its swap stands
+        with pytest.raises(Conflict):
+            local.swap("key", b"mine", first.version)
+    finally:
+        process.kill()
+        process.join()
 
 
 def test_a_young_leftover_stays(local: LocalStore) -> None:

@@ -25,13 +25,13 @@ PATIENCE = 120.0
 """Seconds after which what has not happened is a failure; far above what any step takes."""
 
 
-def poll(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+def poll(condition: Callable[[], Any], what: str, patience: float = PATIENCE, every: float = 0.05) -> Any:
     """Waits until condition gives something true, and returns it."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         if found := condition():
             return found
-        time.sleep(0.05)
+        time.sleep(every)
     raise AssertionError(f"{what}: not within {patience} s")
 
 

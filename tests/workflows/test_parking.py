@@ -58,6 +58,55 @@ async def test_a_tile_without_progress_is_isolated_then_dead_and_its_frame_parks
     assert farm.attempts["tile"] == 3 + 4 + 2
 
 
+async def test_a_retry_of_one_tile_leaves_the_other_dead(env: WorkflowEnvironment, client: Client) -> None:
+    farm = Farm(tiles=3)
+    second = "x0016y0000w0016h0016"
+
+    async def render(task: TileTask, kind: str) -> TileResult:
+        if task.tiles[0].x < 32:
+            raise ApplicationError("bang", type=ErrorCode.RENDERER_CRASHED)
+        return await farm.rendered(task, kind)
+
+    farm.render = render
+    async with farm.running(client):
+        handle = await farm.start(client, request())
+        await env.sleep(1000)
+        await wait_for(handle, lambda status: status.tiles.dead == 2, "two are dead")
+        assert {failure.tile_id: failure.attempt for failure in farm.letters[0].failures} == {
+            FIRST: 6,
+            second: 6,
+        }
+        farm.render = farm.rendered
+        await handle.signal(FrameWorkflow.retry, [second])
+        status = await wait_for(handle, lambda status: status.tiles.rendered == 2, "one is tried again")
+        status = await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked again")
+        assert status.tiles.dead == 1 and farm.attempts[f"{FIRST} tiles"] == 4
+        await handle.signal(FrameWorkflow.retry, [FIRST])
+        assert await handle.result() == RESULT
+
+
+async def test_a_time_limit_ends_a_parked_frame(env: WorkflowEnvironment, client: Client) -> None:
+    farm = Farm(tiles=2)
+
+    async def render(task: TileTask, kind: str) -> TileResult:
+        if task.tiles[0].x == 0:
+            raise ApplicationError("bang", type=ErrorCode.RENDERER_CRASHED)
+        return await farm.rendered(task, kind)
+
+    farm.render = render
+    async with farm.running(client):
+        limited = request().model_copy(update={"park_limit_seconds": 3600})
+        handle = await farm.start(client, limited)
+        with pytest.raises(WorkflowFailureError) as raised:
+            await handle.result()
+        cause = raised.value.cause
+        assert isinstance(cause, ApplicationError) and cause.type == ErrorCode.TILE_POISONOUS
+        assert "3600 s without" in cause.message and "bang" in cause.message
+        status = await handle.query(FrameWorkflow.status)
+    assert status.status is FrameStatus.FAILED_TERMINAL
+    assert farm.letters == []
+
+
 async def test_progress_forgives_any_number_of_lost_workers(client: Client) -> None:
     farm = Farm(tiles=1)
 

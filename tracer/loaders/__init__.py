@@ -18,7 +18,8 @@ from tracer.scene import Limits, Progress, Scene, SceneFiles
 __all__ = ["load_environment", "load_scene"]
 
 LIMITS = Limits()
-LOADERS = {".gltf": load_gltf, ".glb": load_gltf, ".obj": load_obj, ".ply": load_ply}
+UNMOVED = {".obj": load_obj, ".ply": load_ply}
+"""Formats that know no animation."""
 MOST_WARNINGS = 40
 LONGEST_WARNING = 300
 """In characters."""
@@ -38,11 +39,15 @@ def load_scene(
 ) -> Scene:
     """The scene in the file `entry`, with what it refers to read through `files`.
 
-    time: seconds; nothing moves yet, and a file that holds animations says so in the scene's warnings.
+    time: seconds; says where glTF's animated nodes are (see tracer.loaders.animation). A scene without
+    animations is the same at every time.
     Raises SceneInvalid, SceneUnsupported and AssetMissing.
     """
-    load = LOADERS[scene_kind(entry)]
-    scene = load(entry, files, limits, progress)
+    load = UNMOVED.get(scene_kind(entry))
+    if load is None:
+        scene = load_gltf(entry, files, time, limits, progress)
+    else:
+        scene = load(entry, files, limits, progress)
     return replace(scene, warnings=_readable(scene.warnings))
 
 

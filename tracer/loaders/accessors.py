@@ -60,24 +60,30 @@ class Accessors:
         element = self._element(owner, key)
         layout = self._layout(element)
         if layout.width not in widths or element.string("type").startswith("MAT"):
-            raise element.fail("type", f"{owner.where(key)} needs {' or '.join(f'VEC{w}' for w in widths)}")
+            kinds = " or ".join("SCALAR" if width == 1 else f"VEC{width}" for width in widths)
+            raise element.fail("type", f"{owner.where(key)} needs {kinds}")
         if layout.dtype == "<u4":
             raise element.fail("componentType", "32-bit integers are for indices only")
         raw = self._read(element, layout)
+        # Before they are converted: NumPy warns where a signalling NaN is.
+        if layout.dtype == "<f4" and not np.isfinite(raw).all():
+            first = int(np.flatnonzero(~np.isfinite(raw).all(axis=1))[0])
+            raise element.fail("", f"element {first} is not finite (NaN or infinite)")
         values = raw.astype(dtype)
         if layout.normalized:
             # In float64 and rounded once: the same whatever the processor.
             scaled = raw.astype(np.float64) / LARGEST_INTEGER[layout.dtype]
             values = np.maximum(scaled, -1.0).astype(dtype)
-        if layout.dtype == "<f4" and not np.isfinite(values).all():
-            first = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
-            raise element.fail("", f"element {first} is not finite (NaN or infinite)")
         return values
 
     def is_integer(self, owner: Element, key: str) -> bool:
         """Whether the values are integers that do not stand for fractions."""
         layout = self._layout(self._element(owner, key))
         return layout.dtype != "<f4" and not layout.normalized
+
+    def is_float(self, owner: Element, key: str) -> bool:
+        """Whether the values are stored as floats."""
+        return self._layout(self._element(owner, key)).dtype == "<f4"
 
     def _element(self, owner: Element, key: str) -> Element:
         number = owner.index(key, len(self._accessors))

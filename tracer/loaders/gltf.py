@@ -6,6 +6,7 @@ import math
 
 from tracer.errors import SceneInvalid, SceneUnsupported
 from tracer.loaders.accessors import Accessors
+from tracer.loaders.animation import read_poses
 from tracer.loaders.buffers import Buffers
 from tracer.loaders.container import SUPPORTED, Element, open_gltf
 from tracer.loaders.materials import Materials
@@ -19,8 +20,11 @@ KINDS = {"point": LightKind.POINT, "spot": LightKind.SPOT, "directional": LightK
 HALF_PI = 1.5707963267948966
 
 
-def load_gltf(entry: str, files: SceneFiles, limits: Limits, progress: Progress) -> Scene:
-    """Raises SceneInvalid, SceneUnsupported and AssetMissing, naming the file and the place in it."""
+def load_gltf(entry: str, files: SceneFiles, time: float, limits: Limits, progress: Progress) -> Scene:
+    """The scene as it stands at `time`, in seconds.
+
+    Raises SceneInvalid, SceneUnsupported and AssetMissing, naming the file and the place in it.
+    """
     top, binary = open_gltf(entry, files, limits)
     warnings = _general_warnings(top)
     buffers = Buffers(top, binary, files, limits, progress)
@@ -32,7 +36,8 @@ def load_gltf(entry: str, files: SceneFiles, limits: Limits, progress: Progress)
     instances: list[Instance] = []
     lights: list[Light] = []
     cameras: list[Camera] = []
-    for placed in walk(top, limits, warnings, progress):
+    poses = read_poses(top, accessors, time, warnings)
+    for placed in walk(top, poses, limits, warnings, progress):
         node = placed.node
         if "skin" in node:
             warnings.append(f"{node.where('skin')}: skinning is ignored: the mesh is shown at rest")
@@ -55,15 +60,11 @@ def load_gltf(entry: str, files: SceneFiles, limits: Limits, progress: Progress)
 
 
 def _general_warnings(top: Element) -> list[str]:
-    warnings = [
+    return [
         f"{top.where('extensionsUsed')}: {name} is not supported and is ignored"
         for name in dict.fromkeys(top.strings("extensionsUsed"))
         if name not in SUPPORTED
     ]
-    for number, animation in enumerate(top.children("animations")):
-        name = animation.name() or str(number)
-        warnings.append(f"{top.where('animations')}: animation {name} is ignored: shown at rest")
-    return warnings
 
 
 def _instances(placed: Placed, primitives: Primitives, accessors: Accessors) -> list[Instance]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracer.errors import SceneUnsupported
 from tracer.loaders.accessors import Accessors
+from tracer.loaders.animation import Pose
 from tracer.loaders.container import Element
 from tracer.scene import Limits, Progress
 
@@ -20,6 +21,7 @@ Matrix = NDArray[np.float64]
 Vec3 = tuple[float, float, float]
 AFFINE = 1e-5
 """How far the last row of a matrix may be from 0 0 0 1."""
+AT_REST: Pose = {}
 BEAT = 1000
 """Nodes between two calls of progress."""
 
@@ -31,9 +33,12 @@ class Placed(NamedTuple):
     transform: Matrix
 
 
-def walk(top: Element, limits: Limits, warnings: list[str], progress: Progress) -> Iterator[Placed]:
+def walk(
+    top: Element, poses: dict[int, Pose], limits: Limits, warnings: list[str], progress: Progress
+) -> Iterator[Placed]:
     """Every node of the default scene, parents first, children in the file's order.
 
+    poses: what animation says, by the node's number.
     Raises SceneInvalid for a node that is reached twice: glTF's nodes are trees.
     """
     nodes = top.children("nodes")
@@ -49,7 +54,7 @@ def walk(top: Element, limits: Limits, warnings: list[str], progress: Progress) 
         if seen[number]:
             raise node.fail("", "is reached twice; nodes must be trees, without cycles")
         seen[number] = True
-        transform = multiply(parent, local_transform(node))
+        transform = multiply(parent, local_transform(node, poses.get(number, AT_REST)))
         if not np.isfinite(transform).all():
             raise node.fail("", "its place in the world is not finite")
         yield Placed(node, transform)
@@ -70,8 +75,11 @@ def _roots(top: Element, nodes: list[Element], warnings: list[str]) -> list[int]
     return [number for number in range(len(nodes)) if number not in children]
 
 
-def local_transform(node: Element) -> Matrix:
-    """The node's own (4, 4) matrix, from `matrix` or from translation, rotation and scale."""
+def local_transform(node: Element, pose: Pose) -> Matrix:
+    """The node's own (4, 4) matrix, from `matrix` or from translation, rotation and scale.
+
+    What the pose holds replaces what the node says; it is empty for a node with a matrix.
+    """
     if "matrix" in node:
         columns = node.numbers("matrix", (0.0,) * 16)
         matrix = np.array(columns).reshape(4, 4).T.copy()
@@ -79,12 +87,12 @@ def local_transform(node: Element) -> Matrix:
             raise node.fail("matrix", "its last row is not 0 0 0 1")
         matrix[3] = (0.0, 0.0, 0.0, 1.0)
         return matrix
-    rotation = node.numbers("rotation", (0.0, 0.0, 0.0, 1.0))
+    translation = pose.get("translation") or node.numbers("translation", (0.0, 0.0, 0.0))
+    rotation = pose.get("rotation") or node.numbers("rotation", (0.0, 0.0, 0.0, 1.0))
+    scale = pose.get("scale") or node.numbers("scale", (1.0, 1.0, 1.0))
     if not any(rotation):
         raise node.fail("rotation", "is a quaternion of length 0")
-    return compose(
-        node.numbers("translation", (0.0, 0.0, 0.0)), rotation, node.numbers("scale", (1.0, 1.0, 1.0))
-    )
+    return compose(translation, rotation, scale)
 
 
 def compose(translation: tuple[float, ...], rotation: tuple[float, ...], scale: tuple[float, ...]) -> Matrix:
