@@ -30,6 +30,7 @@ from temporalio.worker import Worker
 
 from activities.attempt import silence
 from settings import Settings, connect
+from store import StoreError
 from telemetry.logs import configure_logs
 from workflows import policies, queues
 
@@ -38,8 +39,10 @@ HUNG_SECONDS = 60.0
 LOOK_SECONDS, HUNG_LOOKS = 0.5, 10
 DRAIN_SECONDS = policies.GRACEFUL_SHUTDOWN.total_seconds() + 5
 """How long a leaving worker waits for its attempts: they are given GRACEFUL_SHUTDOWN."""
-NOT_DRAINED = 70
-"""Exit code of a worker that left an attempt behind that did not end."""
+CONNECT_SECONDS = 60.0
+"""How long a worker waits for a Temporal that is not there yet."""
+UNREACHABLE, NOT_DRAINED = 69, 70
+"""Exit codes: Temporal or the store cannot be reached; an attempt did not end and was left behind."""
 
 ROLES = ("control", "tiles", "isolated")
 SUPERVISED = "--supervised"
@@ -132,7 +135,7 @@ async def run_role(role: str, settings: Settings, supervisor: int | None = None)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    client = await connect(metrics_address=settings.metrics_address)
+    client = await connect_patiently(settings)
     name = identity(role)
     if role == "control":
         await register_search_attributes(client)
@@ -153,6 +156,20 @@ async def run_role(role: str, settings: Settings, supervisor: int | None = None)
         return False
     stopping.cancel()
     return True
+
+
+async def connect_patiently(settings: Settings) -> Client:
+    """Connects, also to a Temporal that starts a little later than its workers. Raises ConnectionError."""
+    until, pause = time.monotonic() + CONNECT_SECONDS, 0.1
+    while True:
+        try:
+            return await connect(metrics_address=settings.metrics_address)
+        except RuntimeError as error:
+            if time.monotonic() > until:
+                raise ConnectionError(f"Temporal cannot be reached: {error}") from error
+            log.warning("Temporal cannot be reached, trying again", extra={"error": str(error)[:200]})
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 5.0)
 
 
 async def _wait(stop: asyncio.Event, supervisor: int | None) -> None:
@@ -241,7 +258,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = Settings() if options.slots is None else Settings(slots=options.slots)
     if options.role == "all":
         return supervise(settings)
-    drained = asyncio.run(run_role(options.role, settings, supervisor))
+    try:
+        drained = asyncio.run(run_role(options.role, settings, supervisor))
+    except (ConnectionError, StoreError) as error:  # its message says all
+        log.error("cannot work", extra={"error": str(error)[:2000]})
+        return UNREACHABLE
     return 0 if drained else NOT_DRAINED
 
 

@@ -6,6 +6,7 @@ import logging
 import sys
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
 
 def configure_logs(level: int = logging.INFO) -> None:
@@ -29,7 +30,8 @@ def configure_logs(level: int = logging.INFO) -> None:
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.dict_tracebacks,
+                # Without locals: they would fill the disk, and may hold what nobody should read.
+                structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
                 renderer,
             ],
         )

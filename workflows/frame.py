@@ -93,7 +93,7 @@ class FrameWorkflow:
             job_id=workflow.info().workflow_id,
             plan=plan,
             request=self._state.request,
-            counts=self._state.counts,
+            counts=self._state.run_counts(plan),
             created_at=self._state.created_at,
             workers=self._state.workers(),
             attempts=self._state.unusual_attempts(),

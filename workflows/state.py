@@ -108,6 +108,11 @@ class FrameState:
         old = self.counts
         self.counts = old.model_copy(update={name: getattr(old, name) + n for name, n in amounts.items()})
 
+    def run_counts(self, plan: FramePlan) -> RunCounts:
+        """What the manifest says of the run."""
+        target = plan.width * plan.height * self.request.samples_per_pixel
+        return self.counts.model_copy(update={"tiles": tile_count(plan), "samples_target": target})
+
     def count_attempts(self, tiles: Iterable[int], attempts: int) -> None:
         for number in tiles:
             self.attempts[number] += attempts

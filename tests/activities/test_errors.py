@@ -12,7 +12,7 @@ from temporalio.converter import DefaultFailureConverter, DefaultPayloadConverte
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 
-from activities.attempt import beat, beat_step
+from activities.attempt import beat
 from activities.errors import RULES, Refused, code_of, coded_errors
 from contracts import ErrorCode
 from store import errors as store_errors
@@ -70,23 +70,6 @@ def test_terminal_codes_are_not_retried(code: ErrorCode) -> None:
 def test_a_full_temporary_folder_is_storage_full() -> None:
     assert code_of(OSError(errno.ENOSPC, "no space")) is ErrorCode.STORAGE_FULL
     assert code_of(OSError(errno.EIO, "bad")) is ErrorCode.INTERNAL
-
-
-def test_a_worker_that_stood_still_is_a_lost_worker() -> None:
-    """After a SIGCONT the SDK may tell of a beat that it could not hand over in time."""
-
-    def late(*details: Any) -> None:
-        raise TimeoutError
-
-    def beats() -> None:
-        with coded_errors("w"):
-            beat_step("rendering")
-
-    environment = ActivityEnvironment()
-    environment.on_heartbeat = late
-    with pytest.raises(ApplicationError) as caught:
-        environment.run(beats)
-    assert caught.value.type == ErrorCode.WORKER_LOST
 
 
 def test_cancellation_is_no_failure() -> None:

@@ -97,6 +97,24 @@ def test_a_poison_tile_is_given_up_after_exactly_its_attempts(
     assert (farm.folder / "poison.film").read_bytes() == farm.store.get(film)[0]
 
 
+def test_a_worker_waits_for_temporal_and_says_what_it_cannot_reach(tmp_path: Path) -> None:
+    farm = Farm(tmp_path, str(tmp_path / "stores"))
+    try:
+        early = farm._start("early", [sys.executable, "-m", "worker", "--role", "tiles", "--slots", "1"])
+        log = tmp_path / "early.log"
+        poll(lambda: b"trying again" in log.read_bytes() or early.poll() is not None, "it waits")
+        farm.start_server()
+        poll(lambda: b'"polling"' in log.read_bytes() or early.poll() is not None, "it polls")
+        assert early.poll() is None, log.read_text()[-2000:]
+        farm.env["TESSERA_STORE"] = "/proc/nowhere"
+        lost = farm._start("lost", [sys.executable, "-m", "worker", "--role", "tiles", "--slots", "1"])
+        poll(lambda: lost.poll() is not None, "it leaves")
+        text = (tmp_path / "lost.log").read_text()
+        assert lost.returncode == 69 and "/proc/nowhere" in text and "Traceback" not in text, text
+    finally:
+        farm.close()
+
+
 def test_a_corrupt_scene_and_a_missing_texture_make_one_attempt(farm: Farm, scene: Path) -> None:
     texture = next(scene.parent.glob("cornell*.png"))
     whole = texture.read_bytes()
