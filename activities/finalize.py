@@ -79,7 +79,7 @@ class FinalizeActivities:
 
             finished = FinishedFilms(self._store, task, progress)
             merged = merge(task.plan, task.request, folder, finished.get)
-            check_nonfinite(task, merged.nonfinite)
+            check_nonfinite(task, merged)
             verify_exr(merged.exr, task.plan.width, task.plan.height, progress)
             verify_png(merged.png)
             images = tuple(self._upload(path, task.job_id, attempt_id, progress) for path in merged[:2])
@@ -136,14 +136,23 @@ class FinishedFilms:
         return film
 
 
-def check_nonfinite(task: FinalizeTask, count: int) -> None:
+def check_nonfinite(task: FinalizeTask, merged: MergedFrame) -> None:
+    if merged.nonfinite_pixel is None:
+        return
+    x, y = merged.nonfinite_pixel
+    per_row = -(-task.plan.width // task.plan.tile_size)
+    tile = tile_at(task.plan, y // task.plan.tile_size * per_row + x // task.plan.tile_size)
     total = task.plan.width * task.plan.height * task.request.samples_per_pixel
-    if count > NONFINITE_SHARE * total:
+    found = (
+        f"{merged.nonfinite} of {total} samples were NaN or infinite, first in pixel ({x}, {y}); "
+        f"`tessera render-tile {task.job_id} {tile.tile_id}` names the sample"
+    )
+    if merged.nonfinite > NONFINITE_SHARE * total:
         raise Refused(
             ErrorCode.RENDER_NONFINITE,
-            f"{count} of {total} samples were NaN or infinite, more than {NONFINITE_SHARE:g} of them: the "
-            "scene has values that no picture can hold",
+            f"{found}: more than {NONFINITE_SHARE:g} of all, the scene has values that no picture can hold",
         )
+    log.warning("non-finite samples, counted as black", extra={"found": found})
 
 
 def tile_records(task: FinalizeTask) -> tuple[TileRecord, ...]:

@@ -43,6 +43,9 @@ class MergedFrame(NamedTuple):
     png: Path
     film_sha256: str
     nonfinite: int
+    """Samples that were NaN or infinite."""
+    nonfinite_pixel: tuple[int, int] | None
+    """(x, y) of the first pixel that has some."""
 
 
 def merge(plan: FramePlan, request: FrameRequest, folder: Path, film_of: FilmOf) -> MergedFrame:
@@ -52,7 +55,7 @@ def merge(plan: FramePlan, request: FrameRequest, folder: Path, film_of: FilmOf)
     step = -(-max(plan.width, plan.height) // PREVIEW_EDGE)
     rows, columns = -(-plan.height // step), -(-plan.width // step)
     preview = np.zeros((rows, columns, 4 if transparent else 3), dtype=np.uint8)
-    digest, nonfinite = hashlib.sha256(), 0
+    digest, nonfinite, nonfinite_pixel = hashlib.sha256(), 0, None
     attributes = {
         "tessera.job_id": request.job_id,
         "tessera.scene": request.scene.version,
@@ -64,6 +67,9 @@ def merge(plan: FramePlan, request: FrameRequest, folder: Path, film_of: FilmOf)
         for row, band in _bands(plan, film_of):
             digest.update(band.data)
             nonfinite += int(band[..., NONFINITE].sum())
+            if nonfinite and nonfinite_pixel is None:
+                y, x = np.argwhere(band[..., NONFINITE])[0].tolist()
+                nonfinite_pixel = (x, row + y)
             channels = resolve(band, samples)
             exr.write_rows(channels)
             shown = slice(-row % step, None, step)
@@ -71,7 +77,9 @@ def merge(plan: FramePlan, request: FrameRequest, folder: Path, film_of: FilmOf)
             alpha = channels["A"][shown, ::step] if transparent else None
             preview[-(-row // step) :][: len(rgb)] = display_pixels(rgb, alpha)
     write_png(folder / "preview.png", preview)
-    return MergedFrame(folder / "frame.exr", folder / "preview.png", digest.hexdigest(), nonfinite)
+    return MergedFrame(
+        folder / "frame.exr", folder / "preview.png", digest.hexdigest(), nonfinite, nonfinite_pixel
+    )
 
 
 def _bands(plan: FramePlan, film_of: FilmOf) -> Iterator[tuple[int, Film]]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from client.commands import print_document, print_statuses, unfinished
-from client.desk import find_plan, prepared, render_film
+from client.desk import find_plan, nonfinite_sample, prepared, render_film
 from client.errors import BadInput, ExitCode
 from client.published import damaged, is_job_name
 from client.rate import duration
@@ -128,6 +128,7 @@ async def render_tile(given: argparse.Namespace, settings: Settings) -> ExitCode
         with steps() as progress:
             scene = prepared(opened.store, plan, progress)
             film = render_film(scene, plan, tile, samples, progress)
+            nonfinite = nonfinite_sample(scene, film, tile, samples)
         stored = film_in_store(opened.store, layout.film(plan.sample_key, tile.tile_id, samples))
     if given.output is not None:
         Path(given.output).write_bytes(film)
@@ -138,8 +139,11 @@ async def render_tile(given: argparse.Namespace, settings: Settings) -> ExitCode
     }
     same = None if stored is None else stored == film
     if given.json:
-        print_document({"tile": tile.tile_id, "samples": samples, "bytes": len(film), "same_as_stored": same})
+        document = {"tile": tile.tile_id, "samples": samples, "bytes": len(film), "same_as_stored": same}
+        print_document(document | {"nonfinite": nonfinite})
     else:
+        if nonfinite is not None:
+            print(nonfinite)
         print(f"{tile.tile_id}: {samples} samples, film of {len(film)} bytes, {verdict[same]}")
     return ExitCode.FAILED if same is False else ExitCode.DONE
 

@@ -74,6 +74,28 @@ def render_film(scene: PreparedScene, plan: FramePlan, tile: Tile, samples: int,
     return encode_film(film, sample_key=plan.sample_key, tile_id=tile.tile_id, samples=samples)
 
 
+def nonfinite_sample(scene: PreparedScene, film: bytes, tile: Tile, samples: int) -> str | None:
+    """Names the first sample of an encoded film that is NaN or infinite, in words; None without one."""
+    import numpy as np
+
+    from tracer.film import CHANNELS, DIGEST, NONFINITE, new_film
+    from tracer.render import render_samples
+    from tracer.scene import PixelRect
+
+    size = 8 * tile.area * CHANNELS
+    sums = np.frombuffer(film[-DIGEST - size : -DIGEST], "<f8").reshape(tile.height, tile.width, CHANNELS)
+    bad = np.argwhere(sums[..., NONFINITE])
+    if not len(bad):
+        return None
+    row, column = bad[0].tolist()
+    pixel, rect = new_film(1, 1), PixelRect(tile.x + column, tile.y + row, 1, 1)
+    for sample in range(samples):
+        render_samples(scene, pixel, rect, sample, 1)
+        if pixel[0, 0, NONFINITE]:
+            return f"{len(bad)} pixels with non-finite samples, first ({rect.x}, {rect.y}), sample {sample}"
+    raise AssertionError("a sample was not finite and, rendered again, is")
+
+
 def check_rendering(store: Store, verification: Verification, count: int, progress: Progress) -> None:
     """Renders some tiles of a verified frame again, chosen at random, and compares the bytes."""
     from client.verify import plan_of
