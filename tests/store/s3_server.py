@@ -18,6 +18,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tests.workflows.farm import binary
 
 BUCKET = "tessera"
+DOMAIN = "s3.test"
+"""Of bucket names in host names; nobody resolves it."""
 PATIENCE = 60.0
 
 
@@ -55,7 +57,7 @@ def start_server(address: Address) -> S3Server:
     folder, (s3, master, volume, filer, admin) = address
     command = [
         *(binary("weed"), "-logtostderr=true", "mini", f"-dir={folder}"),
-        *("-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
+        *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-s3.domainName={DOMAIN}"),
         *(f"-bucket={BUCKET}", "-webdav=false", "-admin.ui=false", "-master.telemetry=false"),
         *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.port={s3}", f"-master.port={master}"),
         *(f"-volume.port={volume}", f"-filer.port={filer}", f"-admin.port={admin}"),
