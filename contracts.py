@@ -590,6 +590,140 @@ class JobStatus(Message):
     """Something a person should know, for example that no worker of the engine is there."""
 
 
+# --- sequences ----------------------------------------------------------------------------------
+
+
+class SequenceStatus(StrEnum):
+    """The states of a sequence, as the search attribute RenderStatus shows them beside those of frames."""
+
+    RUNNING = "running"
+    """Frames are rendered, a few at a time, or wait for their turn."""
+    PAUSED = "paused"
+    """Stopped by a person: no frame of it renders and none is started until it is resumed."""
+    AWAITING_APPROVAL = "awaiting_approval"
+    """Each Nth frame is done; the rest is not started before a person has approved them."""
+    DEAD_LETTERED = "dead_lettered"
+    """All else is done; the frames that are left wait for an operator's retry or cancel."""
+    COMPLETED = "completed"
+    """Every frame is published."""
+    FAILED_TERMINAL = "failed_terminal"
+    """Every frame has ended, and some of them without a picture."""
+    CANCELLED = "cancelled"
+    """Ended by a person; what is published stays."""
+
+    @property
+    def is_final(self) -> bool:
+        ends = (SequenceStatus.COMPLETED, SequenceStatus.FAILED_TERMINAL, SequenceStatus.CANCELLED)
+        return self in ends
+
+
+class SequenceRequest(Message):
+    """Frames of one scene that differ in nothing but their number."""
+
+    template: FrameRequest
+    """Any of them; its frame_number is not used."""
+    frames: tuple[tuple[int, int, int], ...]
+    """The frames' numbers as (first, last, step), last included, in the order they are rendered in."""
+    every: Annotated[int, Field(ge=2)] | None = None
+    """Each so-manieth frame is rendered first, and the rest when a person has approved them."""
+
+    @property
+    def numbers(self) -> list[int]:
+        """The frames' numbers, each once."""
+        spans = (range(first, last + 1, step) for first, last, step in self.frames)
+        return list(dict.fromkeys(number for span in spans for number in span))
+
+    def frame(self, number: int) -> FrameRequest:
+        return self.template.model_copy(update={"frame_number": number})
+
+    @property
+    def idempotency_key(self) -> str:
+        """Names the set of pictures; neither the order of the frames nor their approval is part of it."""
+        return canonical_hash([self.frame(number).idempotency_key for number in sorted(self.numbers)])
+
+    @property
+    def job_id(self) -> str:
+        stem = self.frame(min(self.numbers)).job_id.removeprefix("frame-").rpartition("-")[0]
+        return f"sequence-{stem}-{max(self.numbers):04d}-{self.idempotency_key[:16]}"
+
+
+class SequenceRun(Message):
+    """The sequence workflow's input and its whole state: what continue-as-new carries over.
+
+    Ranges are of frame numbers."""
+
+    request: SequenceRequest
+    created_at: datetime | None = None
+    """When the first run of this chain began; None in a client's request."""
+    published: Ranges = ()
+    own: Ranges = ()
+    """Frames that this sequence has started and that have not ended: those that it pauses and cancels."""
+    failed: Ranges = ()
+    failures: dict[int, Failure] = {}
+    """Why frames failed, of the first ones."""
+    cancelled: Ranges = ()
+    approved: bool = False
+    paused: bool = False
+
+
+class FrameNews(Message):
+    """What a frame tells of itself, or is seen of it from outside."""
+
+    frame_number: int
+    status: FrameStatus
+    """RUNNING for all that is neither parked nor ended."""
+    failure: Failure | None = None
+
+
+class WatchedFrame(Message):
+    """The input of watch_frame: returns when the frame is something else than `seen`."""
+
+    job_id: str
+    idempotency_key: Sha256
+    frame_number: int
+    seen: FrameStatus | None = None
+
+
+class SequenceBatch(Message):
+    """The input of published_frames."""
+
+    template: FrameRequest
+    numbers: tuple[int, ...]
+
+
+class FrameCounts(Message):
+    """Frames of a sequence by their state."""
+
+    total: int = 0
+    published: int = 0
+    running: int = 0
+    waiting: int = 0
+    dead_lettered: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+class SequenceReport(Message):
+    """What `status --json` prints of a sequence, and what the workflow's status query answers."""
+
+    job_id: str
+    idempotency_key: str
+    status: SequenceStatus
+    progress: float = 0.0
+    """Share of the frames that are published."""
+    frames: FrameCounts = FrameCounts()
+    published: Ranges = ()
+    running: tuple[int, ...] = ()
+    dead_lettered: tuple[int, ...] = ()
+    failed: Ranges = ()
+    cancelled: Ranges = ()
+    failures: dict[int, Failure] = {}
+    """Why frames failed or wait for an operator, by frame number."""
+    created_at: datetime
+    updated_at: datetime
+    note: str | None = None
+
+
 def canonical_hash(value: Any) -> str:
     """sha256 of the canonical JSON: sorted keys, no spaces, ASCII, shortest round-trip floats."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -14,11 +14,11 @@ from client.errors import BadInput, ExitCode
 from client.report import percent_of
 from client.session import session
 from client.status import job_status
-from client.submit import PICTURE_MEMO
 from contracts import FrameStatus
 from settings import Settings
 from store import Store
 from workflows import attributes
+from workflows.launch import PICTURE_MEMO
 
 COLUMNS = ("STATUS", "PROGRESS", "FRAME", "SIZE", "SPP", "AGE", "SCENE", "JOB")
 

@@ -1,10 +1,10 @@
-"""Search attributes: what the Web UI and `tessera list` filter frames by."""
+"""Search attributes: what the Web UI and `tessera list` filter frames and sequences by."""
 
 from __future__ import annotations
 
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-from contracts import FrameRequest, FrameStatus
+from contracts import FrameRequest, FrameStatus, SequenceRequest, SequenceStatus
 
 STATUS = SearchAttributeKey.for_keyword("RenderStatus")
 PROJECT = SearchAttributeKey.for_keyword("RenderProject")
@@ -25,6 +25,19 @@ def of_request(request: FrameRequest) -> TypedSearchAttributes:
             SearchAttributePair(PROJECT, request.project_id),
             SearchAttributePair(SCENE, request.scene.entry),
             SearchAttributePair(FRAME, request.frame_number),
+            SearchAttributePair(PROGRESS, 0.0),
+            SearchAttributePair(IDEMPOTENCY_KEY, request.idempotency_key),
+        ]
+    )
+
+
+def of_sequence(request: SequenceRequest) -> TypedSearchAttributes:
+    """The attributes a sequence starts with: a frame's, but that it has no one frame number."""
+    return TypedSearchAttributes(
+        [
+            SearchAttributePair(STATUS, SequenceStatus.RUNNING),
+            SearchAttributePair(PROJECT, request.template.project_id),
+            SearchAttributePair(SCENE, request.template.scene.entry),
             SearchAttributePair(PROGRESS, 0.0),
             SearchAttributePair(IDEMPOTENCY_KEY, request.idempotency_key),
         ]

@@ -34,6 +34,20 @@ WINDOW = 32
 slots. Far more would slow the server down (2,000 pending activities hang a workflow, and throughput on
 SQLite is best at 16 to 32) and make a pause slow."""
 
+SEQUENCE_WINDOW = 6
+"""Frames of a sequence that run at once. While one is prepared and another finalized (a slot each, see
+worker.py) the others keep the tile workers busy. More would finish no frame sooner: the first frames would
+only share the farm with later ones, a cancel or a pause would have more to stop, and frames times WINDOW
+has to stay far below the 2,000 pending activities that hang a farm with a few sequences."""
+
+PUBLISHED_BATCH = 100
+"""Frames whose manifests are looked for in one activity: a second or less on a store that is far away, so
+that a cancel need not wait, and three events of history for a hundred frames."""
+
+FAILURES_KEPT = 100
+"""Frames of a sequence of which it is kept why they failed; of the others only that they did. It bounds what
+a status is and what a run hands to the next one, which has to stay below 2 MB."""
+
 DEAD_LIMIT = 100
 """So many dead tiles are no longer the tiles' fault: the frame parks at once instead of wearing out the
 rest. It also bounds what a run hands to the next one, which has to stay below 2 MB."""

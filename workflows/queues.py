@@ -8,6 +8,9 @@ CONTROL = "tessera-control"
 """Workflows."""
 SERVICE = "tessera-service"
 """Steps that any engine can do: preparing a frame, records in the store."""
+WATCH = "tessera-watch"
+"""Waiting for frames that a sequence has not started itself. It takes long and costs nothing, and must not
+hold up SERVICE's few slots."""
 
 
 def tiles(engine: str) -> str:
