@@ -617,6 +617,10 @@ class SequenceStatus(StrEnum):
         return self in ends
 
 
+SEQUENCE_PREFIX = "sequence-"
+"""What a sequence's job_id begins with, and no frame's."""
+
+
 class SequenceRequest(Message):
     """Frames of one scene that differ in nothing but their number."""
 
@@ -638,13 +642,16 @@ class SequenceRequest(Message):
 
     @property
     def idempotency_key(self) -> str:
-        """Names the set of pictures; neither the order of the frames nor their approval is part of it."""
-        return canonical_hash([self.frame(number).idempotency_key for number in sorted(self.numbers)])
+        """Names the set of pictures, by the key of the lowest frame and the numbers of all: neither the order
+        of the frames nor their approval is part of it."""
+        numbers = sorted(self.numbers)
+        return canonical_hash({"frame": self.frame(numbers[0]).idempotency_key, "numbers": numbers})
 
     @property
     def job_id(self) -> str:
-        stem = self.frame(min(self.numbers)).job_id.removeprefix("frame-").rpartition("-")[0]
-        return f"sequence-{stem}-{max(self.numbers):04d}-{self.idempotency_key[:16]}"
+        numbers = self.numbers
+        stem = self.frame(min(numbers)).job_id.removeprefix("frame-").rpartition("-")[0]
+        return f"{SEQUENCE_PREFIX}{stem}-{max(numbers):04d}-{self.idempotency_key[:16]}"
 
 
 class SequenceRun(Message):
@@ -664,6 +671,7 @@ class SequenceRun(Message):
     cancelled: Ranges = ()
     approved: bool = False
     paused: bool = False
+    discard: bool = False
 
 
 class FrameNews(Message):

@@ -39,6 +39,8 @@ HUNG_SECONDS = 60.0
 LOOK_SECONDS, HUNG_LOOKS = 0.5, 10
 DRAIN_SECONDS = policies.GRACEFUL_SHUTDOWN.total_seconds() + 5
 """How long a leaving worker waits for its attempts: they are given GRACEFUL_SHUTDOWN."""
+WATCHES = 100
+"""Frames that one process watches for sequences: each waits, and asks Temporal once a second."""
 CONNECT_SECONDS = 60.0
 """How long a worker waits for a Temporal that is not there yet."""
 UNREACHABLE, NOT_DRAINED = 69, 70
@@ -56,12 +58,13 @@ def identity(role: str) -> str:
 
 def control_workers(client: Client, name: str) -> list[Worker]:
     from workflows.frame import FrameWorkflow
+    from workflows.sequence import SequenceWorkflow
 
     return [
         Worker(
             client,
             task_queue=queues.CONTROL,
-            workflows=[FrameWorkflow],
+            workflows=[FrameWorkflow, SequenceWorkflow],
             identity=name,
             sticky_queue_schedule_to_start_timeout=policies.STICKY_TIMEOUT,
             graceful_shutdown_timeout=policies.GRACEFUL_SHUTDOWN,
@@ -77,6 +80,7 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     from activities.records import RecordActivities
     from activities.scenes import SceneCache
     from activities.scratch import remove_leftovers
+    from activities.sequences import SequenceActivities
     from activities.tiles import TileActivities
     from store import open_store
     from store.blobs import prove_writable
@@ -111,17 +115,20 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
         return [worker(queues.isolated(fingerprint), 1, [alone.render_tile])]
     prepare = PrepareActivities(store, scenes, fingerprint, name)
     records = RecordActivities(store, name)
+    sequences = SequenceActivities(store, client, name)
     service: list[object] = [
         prepare.prepare_frame,
         tiles.newest_samples,
         records.record_dead_letter,
         records.remove_dead_letter,
         records.discard_frame,
+        sequences.published_frames,
     ]
     return [
         worker(queues.tiles(fingerprint), settings.slots, [tiles.render_tile]),
         worker(queues.SERVICE, 1, service),
         worker(queues.finalize(fingerprint), 1, [FinalizeActivities(store, name).finalize_frame]),
+        worker(queues.WATCH, WATCHES, [sequences.watch_frame]),
     ]
 
 

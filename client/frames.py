@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-MAX_FRAMES = 100_000
+MAX_FRAMES = 10_000
+"""Seven minutes of film. A sequence looks through its frames whenever one of them ends."""
 EXAMPLE = "for example 1-240, 1-100x2 or 1,3,5-10"
 
 _PART = re.compile(r"(-?\d{1,9})(?:-(-?\d{1,9})(?:x(\d{1,9}))?)?", re.ASCII)

@@ -3,6 +3,7 @@
     scenes/<scene_version>/bundle.json            the list of a scene's files
     blobs/<2 hex>/<sha256>                        a file of a scene, by its content
     jobs/<job_id>.json                            what a job was asked to be
+    sequences/<job_id>.json                       what a sequence was asked to be
     plans/<sample_key>.json                       how a frame is cut into tiles
     films/<sample_key>/<tile_id>/<samples>.film   a checkpoint of a tile
     images/<job_id>/<attempt>/<name>              pictures, under the name of the attempt that made them
@@ -52,6 +53,10 @@ def blob(sha256: str) -> str:
 
 def job(job_id: str) -> str:
     return f"jobs/{_segment(job_id)}.json"
+
+
+def sequence(job_id: str) -> str:
+    return f"sequences/{_segment(job_id)}.json"
 
 
 def plan(sample_key: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
 
@@ -37,6 +39,13 @@ def to_failure(error: ActivityError, tile_id: str | None = None) -> Failure:
         at=workflow.now(),
         tile_id=tile_id,
     )
+
+
+def failure_of_frame(error: BaseException | None, now: datetime) -> Failure:
+    """Why a frame's workflow has failed, from the error that ended it: see to_workflow_error."""
+    if isinstance(error, ApplicationError) and error.details:
+        return Failure.model_validate(error.details[0])
+    return Failure(code=ErrorCode.INTERNAL, message=f"the frame's workflow ended: {error}", at=now)
 
 
 def to_workflow_error(failure: Failure) -> ApplicationError:

@@ -10,7 +10,7 @@ import asyncio
 from typing import TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
 
 from workflows import attributes, policies, queues
 from workflows.details import describe
@@ -26,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
         Failure,
         FinalizeOutcome,
         FinalizeTask,
+        FrameNews,
         FramePlan,
         FrameResult,
         FrameRun,
@@ -159,8 +160,10 @@ class FrameWorkflow:
         self._enter(Phase.PARKED)
         await self._record("record_dead_letter", self._letter)
         raise_if_cancelled()
+        await self._tell_sequence(FrameStatus.DEAD_LETTERED, failures[-1])
         await self._wait_for_retry(failures[-1])
         self._state.revive(self._retry_asked or frozenset())
+        await self._tell_sequence(FrameStatus.RUNNING)
         await self._remove_letter()
         self._enter(phase)
 
@@ -175,6 +178,19 @@ class FrameWorkflow:
             await self._remove_letter()
             await self._failed(failure)
             raise to_workflow_error(failure) from None
+
+    async def _tell_sequence(self, status: FrameStatus, failure: Failure | None = None) -> None:
+        """News for the sequence that has started this frame, which else hears of nothing but its end."""
+        parent = workflow.info().parent
+        if parent is None:
+            return
+        news = FrameNews(frame_number=self._state.request.frame_number, status=status, failure=failure)
+        try:
+            await workflow.get_external_workflow_handle(parent.workflow_id).signal("frame_changed", news)
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.info("the frame's sequence has ended")
 
     async def _remove_letter(self) -> None:
         """The operator has decided, by a retry or a cancel: the record goes."""

@@ -70,7 +70,7 @@ class TileWindow:
     @property
     def drained(self) -> bool:
         """It is time to continue as new, and nothing runs that would have to be carried over."""
-        return _history_is_long() and not self._active
+        return history_is_long() and not self._active
 
     def interrupt(self) -> None:
         """Asks running tiles to stop at their next slice and to keep what they have."""
@@ -88,7 +88,7 @@ class TileWindow:
 
     def _may_start(self) -> bool:
         room = len(self._active) < policies.WINDOW
-        held = self._state.paused or _history_is_long() or self._too_many_dead()
+        held = self._state.paused or history_is_long() or self._too_many_dead()
         return bool(self._waiting) and room and not held
 
     def _too_many_dead(self) -> bool:
@@ -110,7 +110,7 @@ class TileWindow:
 
     async def _render(self, group: Group) -> None:
         """A group until it is rendered, or a single tile is dead, or until the frame pauses or drains."""
-        while group and not self._state.paused and not _history_is_long() and not is_being_cancelled():
+        while group and not self._state.paused and not history_is_long() and not is_being_cancelled():
             task = TileTask(
                 job_id=workflow.info().workflow_id,
                 sample_key=self._plan.sample_key,
@@ -233,6 +233,6 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _history_is_long() -> bool:
+def history_is_long() -> bool:
     """Temporal suggests to continue as new: start nothing more, and go on in a new run once all ended."""
     return workflow.info().is_continue_as_new_suggested()
