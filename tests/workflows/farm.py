@@ -7,9 +7,12 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
 from uuid import uuid4
 
 from temporalio import activity
@@ -19,6 +22,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
+from activities.sequences import SequenceActivities
 from contracts import (
     DeadLetter,
     FinalizeOutcome,
@@ -30,12 +34,21 @@ from contracts import (
     FrameStatus,
     JobStatus,
     SceneRef,
+    SequenceBatch,
+    SequenceReport,
+    SequenceRequest,
+    SequenceRun,
     TileOutcome,
     TileResult,
     TileTask,
 )
+from store import LocalStore, Store
 from workflows import attributes, policies, queues
 from workflows.frame import FrameWorkflow
+from workflows.launch import frame_launch, sequence_launch
+from workflows.sequence import SequenceWorkflow
+
+Status = TypeVar("Status")
 
 ENGINE = "testengine"
 RESULT = FrameResult(manifest="m", image="i", sha256="1" * 64, film_sha256="2" * 64)
@@ -69,6 +82,10 @@ class Farm:
         self.newest: dict[str, int] = {}
         self.letters: list[DeadLetter] = []
         self.discarded = False
+        self.published_numbers: set[int] = set()
+        """Frames that the store has a manifest of, where there is no store."""
+        self.store: Store | None = None
+        """What activities of sequences look into, if it is set."""
         self.render: Callable[[TileTask, str], Awaitable[TileResult]] = self.rendered
         self.prepare: Callable[[FrameRequest], Awaitable[FramePlan]] = self.planned
         self.finalize: Callable[[FinalizeTask], Awaitable[FinalizeOutcome]] = self.published
@@ -138,6 +155,11 @@ class Farm:
     async def _discard(self, plan: FramePlan) -> None:
         self.discarded = True
 
+    @activity.defn(name="published_frames")
+    async def _published_frames(self, batch: SequenceBatch) -> list[int]:
+        self.attempts["lookup"] += 1
+        return [number for number in batch.numbers if number in self.published_numbers]
+
     @asynccontextmanager
     async def running(self, client: Client) -> AsyncIterator[None]:
         def worker(queue: str, activities: list[Callable[..., object]]) -> Worker:
@@ -147,13 +169,21 @@ class Farm:
                 task_queue=queue,
                 activities=activities,
                 identity="scripted",
+                activity_executor=executor,
                 max_heartbeat_throttle_interval=throttle,
                 default_heartbeat_throttle_interval=throttle,
             )
 
+        executor = ThreadPoolExecutor(100)  # threads are only made for activities that are not async
+        workflows = [FrameWorkflow, SequenceWorkflow]
+        with TemporaryDirectory() as folder:
+            sequences = SequenceActivities(self.store or LocalStore(Path(folder)), client, "scripted")
+        lookup = sequences.published_frames if self.store else self._published_frames
+        service = [self._prepare, self._newest, self._record, self._remove, self._discard, lookup]
         async with (
-            Worker(client, task_queue=queues.CONTROL, workflows=[FrameWorkflow], identity="scripted"),
-            worker(queues.SERVICE, [self._prepare, self._newest, self._record, self._remove, self._discard]),
+            Worker(client, task_queue=queues.CONTROL, workflows=workflows, identity="scripted"),
+            worker(queues.SERVICE, service),
+            worker(queues.WATCH, [sequences.watch_frame]),
             worker(queues.tiles(ENGINE), [self._render]),
             worker(queues.isolated(ENGINE), [self._render]),
             worker(queues.finalize(ENGINE), [self._finalize]),
@@ -169,6 +199,34 @@ class Farm:
             search_attributes=attributes.of_request(asked),
         )
 
+    async def start_sequence(
+        self, client: Client, asked: SequenceRequest
+    ) -> WorkflowHandle[SequenceWorkflow, SequenceReport]:
+        """As the client starts it."""
+        launch = sequence_launch(asked)
+        return await client.start_workflow(
+            SequenceWorkflow.run,
+            SequenceRun(request=asked, created_at=datetime.now(UTC)),
+            id=asked.job_id,
+            task_queue=queues.CONTROL,
+            memo=launch.memo,
+            search_attributes=launch.search_attributes,
+        )
+
+    async def start_alone(
+        self, client: Client, asked: FrameRequest
+    ) -> WorkflowHandle[FrameWorkflow, FrameResult]:
+        """A frame under its own name, as the client starts one."""
+        launch = frame_launch(asked)
+        return await client.start_workflow(
+            FrameWorkflow.run,
+            FrameRun(request=asked, created_at=datetime.now(UTC)),
+            id=asked.job_id,
+            task_queue=queues.CONTROL,
+            memo=launch.memo,
+            search_attributes=launch.search_attributes,
+        )
+
 
 @asynccontextmanager
 async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
@@ -181,12 +239,13 @@ async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
 
 
 @asynccontextmanager
-async def real_server() -> AsyncIterator[Client]:
-    """The dev server, where the time-skipping one differs from what farms run on."""
+async def real_server(*options: str) -> AsyncIterator[Client]:
+    """The dev server, where the time-skipping one differs from what farms run on. options: its own."""
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=binary("temporal"),
         data_converter=pydantic_data_converter,
         search_attributes=list(attributes.ALL),
+        dev_server_extra_args=options,
     ) as env:
         yield env.client
 
@@ -204,8 +263,22 @@ async def wait_for(
     handle: WorkflowHandle[FrameWorkflow, FrameResult], accept: Callable[[JobStatus], bool], what: str
 ) -> JobStatus:
     """Polls the status query until it is accepted; fails after a generous time, saying the last one."""
+    return await _wait_for(lambda: handle.query(FrameWorkflow.status), accept, what)
+
+
+async def wait_for_sequence(
+    handle: WorkflowHandle[SequenceWorkflow, SequenceReport],
+    accept: Callable[[SequenceReport], bool],
+    what: str,
+) -> SequenceReport:
+    return await _wait_for(lambda: handle.query(SequenceWorkflow.status), accept, what)
+
+
+async def _wait_for(
+    look: Callable[[], Awaitable[Status]], accept: Callable[[Status], bool], what: str
+) -> Status:
     for _ in range(600):
-        status = await handle.query(FrameWorkflow.status)
+        status = await look()
         if accept(status):
             return status
         await asyncio.sleep(0.05)
