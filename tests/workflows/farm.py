@@ -42,7 +42,7 @@ from contracts import (
     TileResult,
     TileTask,
 )
-from store import LocalStore, Store
+from store import LocalStore, Store, layout
 from workflows import attributes, policies, queues
 from workflows.frame import FrameWorkflow
 from workflows.launch import frame_launch, sequence_launch
@@ -85,7 +85,8 @@ class Farm:
         self.published_numbers: set[int] = set()
         """Frames that the store has a manifest of, where there is no store."""
         self.store: Store | None = None
-        """What activities of sequences look into, if it is set."""
+        """What activities of sequences look into, if it is set; else an empty one."""
+        self._empty = TemporaryDirectory()
         self.render: Callable[[TileTask, str], Awaitable[TileResult]] = self.rendered
         self.prepare: Callable[[FrameRequest], Awaitable[FramePlan]] = self.planned
         self.finalize: Callable[[FinalizeTask], Awaitable[FinalizeOutcome]] = self.published
@@ -146,6 +147,8 @@ class Farm:
     @activity.defn(name="record_dead_letter")
     async def _record(self, letter: DeadLetter) -> None:
         self.letters.append(letter)
+        if self.store:
+            self.store.put_new(layout.dead_letter(letter.job_id), letter.model_dump_json().encode())
 
     @activity.defn(name="remove_dead_letter")
     async def _remove(self, letter: DeadLetter) -> None:
@@ -176,8 +179,8 @@ class Farm:
 
         executor = ThreadPoolExecutor(100)  # threads are only made for activities that are not async
         workflows = [FrameWorkflow, SequenceWorkflow]
-        with TemporaryDirectory() as folder:
-            sequences = SequenceActivities(self.store or LocalStore(Path(folder)), client, "scripted")
+        store = self.store or LocalStore(Path(self._empty.name))
+        sequences = SequenceActivities(store, client, "scripted")
         lookup = sequences.published_frames if self.store else self._published_frames
         service = [self._prepare, self._newest, self._record, self._remove, self._discard, lookup]
         async with (

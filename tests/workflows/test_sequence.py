@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -21,6 +23,7 @@ from contracts import (
     SequenceRequest,
     SequenceStatus,
 )
+from store import LocalStore
 from tests.workflows.farm import (
     RESULT,
     Farm,
@@ -332,15 +335,16 @@ async def test_frames_that_one_cancels_alone_are_no_failure_of_the_rest(server: 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def short_histories() -> AsyncIterator[Client]:
     """A server that suggests to continue as new after few events."""
-    options = ("limit.historyCount.suggestContinueAsNew=60", 'history.timerProcessorMaxTimeShift="50ms"')
+    options = ("limit.historyCount.suggestContinueAsNew=100", 'history.timerProcessorMaxTimeShift="50ms"')
     async with real_server(*(word for o in options for word in ("--dynamic-config-value", o))) as client:
         yield client
 
 
-async def test_everything_goes_on_after_continue_as_new(short_histories: Client) -> None:
+async def test_everything_goes_on_after_continue_as_new(short_histories: Client, tmp_path: Path) -> None:
     """Also a frame that is parked while its sequence goes on in a new run: it is still the sequence's own."""
     client = short_histories
     farm, asked = Farm(tiles=1), sequence("continued", (1, 40, 1), every=2)
+    farm.store = LocalStore(tmp_path / "store")
     poison(farm, 3)
     seen = Rendered(farm)
     seen.bad = {5: ErrorCode.SCENE_INVALID}
@@ -361,7 +365,10 @@ async def test_everything_goes_on_after_continue_as_new(short_histories: Client)
         await handle.signal(SequenceWorkflow.retry)
         report = await client.get_workflow_handle_for(SequenceWorkflow.run, handle.id).result()
     assert (report.frames.published, report.failures) == (40, {})
-    assert len(seen.numbers) == 40 + 1  # the bad one twice
+    times = Counter(seen.numbers)
+    # The parked one may end between two runs, and this store has no manifest that would tell the next one.
+    assert times.pop(5) == 2 and times.pop(3) <= 2
+    assert set(times.values()) == {1}
 
 
 async def test_a_cancel_after_continue_as_new_ends_the_parked_frame_too(short_histories: Client) -> None:
