@@ -16,18 +16,26 @@ _FIELD = re.compile(r"\{frame:0([1-9]\d?)d\}|(?<!#)####(?!#)", re.ASCII)
 
 def parse_frames(text: str) -> list[int]:
     """The frame numbers in the order given, each once. Raises ValueError with an example."""
-    numbers: dict[int, None] = {}
+    spans = (range(first, last + 1, step) for first, last, step in parse_spans(text))
+    return list(dict.fromkeys(number for span in spans for number in span))
+
+
+def parse_spans(text: str) -> tuple[tuple[int, int, int], ...]:
+    """The ranges of frame numbers as (first, last, step), last included. Raises ValueError with an example."""
+    spans, total = [], 0
     for part in text.split(","):
         match = _PART.fullmatch(part.strip())
         if match is None:
-            raise ValueError(f"{part.strip()!r} is no frame range; {EXAMPLE}")
+            hint = " (several are joined by commas)" if " " in part.strip() else ""
+            raise ValueError(f"{part.strip()!r} is no frame range{hint}; {EXAMPLE}")
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         if last < first or step < 1:
             raise ValueError(f"{part.strip()!r} has no frames in it; {EXAMPLE}")
-        if (last - first) // step + len(numbers) >= MAX_FRAMES:
+        total += (last - first) // step + 1
+        if total > MAX_FRAMES:
             raise ValueError(f"{part.strip()!r} makes more than {MAX_FRAMES} frames; {EXAMPLE}")
-        numbers.update(dict.fromkeys(range(first, last + 1, step)))
-    return list(numbers)
+        spans.append((first, last, step))
+    return tuple(spans)
 
 
 def is_template(output: str) -> bool:

@@ -129,25 +129,25 @@ class Session:
     async def status(self, job_id: str) -> JobStatus:
         """Raises BadInput for an unknown job. What the store alone can answer starts no embedded farm."""
         if not is_job_name(job_id):
-            raise self._no_such_job(job_id)
+            raise self.no_such_job(job_id)
         if self.embedded and self._client is None and running_farm(self.settings.state_dir) is None:
             found = recorded(self.store, job_id)
             if found is not None and (found.result is not None or self.is_new):
                 return found
             if self.is_new:
-                raise self._no_such_job(job_id)
+                raise self.no_such_job(job_id)
         return await self._ask(job_id, QUERY_TIMEOUT)
 
     async def _ask(self, job_id: str, patience: timedelta) -> JobStatus:
         progress = self._progress.setdefault(job_id, Progress(self.store, job_id))
         status = await self.reach(lambda client: job_status(client, self.store, job_id, patience, progress))
         if status is None:
-            raise self._no_such_job(job_id)
+            raise self.no_such_job(job_id)
         if status.status.is_final:  # of thousands of frames in one command, what was learned is not kept
             self._progress.pop(job_id, None)
         return status
 
-    def _no_such_job(self, job_id: str) -> BadInput:
+    def no_such_job(self, job_id: str) -> BadInput:
         return BadInput(f"{job_id[:200]!r}: no such job in {self.place}; see `tessera list`")
 
     @property
@@ -176,7 +176,7 @@ class Session:
         """What the job was asked to be. Raises BadInput for an unknown job."""
         request = recorded_request(self.store, job_id) if is_job_name(job_id) else None
         if request is None:
-            raise self._no_such_job(job_id)
+            raise self.no_such_job(job_id)
         return request
 
     def manifest(self, job_id: str) -> Manifest | None:

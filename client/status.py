@@ -102,11 +102,11 @@ async def _from_attributes(store: Store, description: WorkflowExecutionDescripti
         error=_dead_letter(store, description.id) if shown is FrameStatus.DEAD_LETTERED else None,
         created_at=description.start_time,
         updated_at=datetime.now(UTC),
-        note=_silence(description),
+        note=silence(description),
     )
 
 
-def _silence(description: WorkflowExecutionDescription) -> str:
+def silence(description: WorkflowExecutionDescription) -> str:
     """Why the workflow does not answer."""
     failing = description.raw_description.pending_workflow_task.attempt
     if failing > FAILING_ATTEMPTS:

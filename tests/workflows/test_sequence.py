@@ -335,7 +335,7 @@ async def test_frames_that_one_cancels_alone_are_no_failure_of_the_rest(server: 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def short_histories() -> AsyncIterator[Client]:
     """A server that suggests to continue as new after few events."""
-    options = ("limit.historyCount.suggestContinueAsNew=100", 'history.timerProcessorMaxTimeShift="50ms"')
+    options = ("limit.historyCount.suggestContinueAsNew=60", 'history.timerProcessorMaxTimeShift="50ms"')
     async with real_server(*(word for o in options for word in ("--dynamic-config-value", o))) as client:
         yield client
 
