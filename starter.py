@@ -16,21 +16,23 @@ from collections.abc import Callable, Coroutine, Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
+from client import sequence_commands as sequence
 from client.api import render_frame, submit_frame
 from client.cancel import cancel_job
 from client.commands import (
     fetch_job,
     print_document,
-    render_frames,
+    render_one,
     show_status,
     signal_job,
-    submit_frames,
+    submit_one,
     watch_job,
 )
 from client.dead_letters import dead_letters, render_tile, retry_job
 from client.errors import ClientError, ExitCode, client_errors
 from client.listing import list_jobs
 from client.options import add_output_options, add_scene_options
+from client.sequence_commands import by_frames, either
 from client.upkeep import collect_garbage, verify_job
 from contracts import ErrorCode
 from settings import Settings, temporal_address
@@ -98,16 +100,23 @@ def make_parser() -> argparse.ArgumentParser:
         sub.add_argument("job", metavar="JOB", help="the job's id, as submit prints it")
         return sub
 
-    render = command("render", "submit, watch, and fetch the picture", render_frames)
+    render = command(
+        "render", "submit, watch, and fetch the pictures", by_frames(render_one, sequence.render)
+    )
     add_scene_options(render)
     add_output_options(render)
-    add_scene_options(command("submit", "start the frame and print its job id", submit_frames))
-    status = job_command("status", "how a job is going", show_status)
+    starts = by_frames(submit_one, sequence.submit)
+    add_scene_options(command("submit", "start the frame or sequence and print its job id", starts))
+    status = job_command("status", "how a job is going", either(show_status, sequence.status))
     status.add_argument("--tiles", action="store_true", help="also the tiles that are being rendered")
-    job_command("watch", "follow a job until it ends", watch_job)
-    job_command("pause", "stop rendering; nothing is lost", signal_job)
-    job_command("resume", "go on after a pause", signal_job)
-    retry = job_command("retry", "try a dead-lettered job again", retry_job)
+    job_command("watch", "follow a job until it ends", either(watch_job, sequence.watch))
+    steer = either(signal_job, sequence.signal)
+    job_command("pause", "stop rendering; nothing is lost", steer)
+    job_command("resume", "go on after a pause", steer)
+    approves = either(sequence.refuse_frame, sequence.signal)
+    job_command("approve", "render the rest of a sequence that was begun with --every", approves)
+    retries = either(retry_job, sequence.signal)
+    retry = job_command("retry", "try a dead-lettered job, or a sequence's failed frames, again", retries)
     retry.add_argument("--tile", action="append", metavar="TILE", help="only this dead tile; may be repeated")
     letters = command("dead-letters", "the frames that wait for an operator", dead_letters)
     letters.add_argument("action", choices=("list", "show"), nargs="?", default="list")
@@ -116,9 +125,10 @@ def make_parser() -> argparse.ArgumentParser:
     tile.add_argument("tile", metavar="TILE", help="its id, as `dead-letters` and `status --tiles` print it")
     tile.add_argument("--samples", type=int, metavar="N", help="only so many (default: all of the job's)")
     tile.add_argument("-o", "--output", metavar="FILE", help="where to write the film")
-    cancel = job_command("cancel", "end a job; submit it again to go on", cancel_job)
+    cancel = job_command("cancel", "end a job; submit it again to go on", either(cancel_job, sequence.cancel))
     cancel.add_argument("--discard", action="store_true", help="also remove the films made so far")
-    add_output_options(job_command("fetch", "write a published picture", fetch_job))
+    fetches = either(fetch_job, sequence.fetch)
+    add_output_options(job_command("fetch", "write the published pictures of a job", fetches))
     listing = command("list", "the frames that Temporal knows, newest first", list_jobs)
     listing.add_argument("--status", help="only frames of this status")
     listing.add_argument("--project", help="only frames of this project")

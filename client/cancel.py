@@ -18,7 +18,7 @@ from settings import Settings
 async def cancel_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
     async with session(settings) as opened:
         refuse_ended(await opened.status(given.job))
-        ended = await _cancel(opened, given.job, given.discard)
+        ended = await request_cancel(opened, given.job, given.discard)
         status = await opened.status(given.job)
     if given.json:
         print_statuses(given, [status])
@@ -43,7 +43,7 @@ def refuse_ended(status: JobStatus) -> None:
         raise BadInput(f"{job} is {ended}: it has ended, and there is nothing to cancel")
 
 
-async def _cancel(opened: Session, job: str, discard: bool) -> bool:
+async def request_cancel(opened: Session, job: str, discard: bool) -> bool:
     """Whether the run has ended in the time that is granted to its tiles."""
     if discard:
         await opened.reach(lambda client: client.get_workflow_handle(job).signal("discard_on_cancel"))

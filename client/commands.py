@@ -10,45 +10,35 @@ from typing import Any
 
 from client.errors import BadInput, ExitCode, exit_code
 from client.fetch import check_outputs
-from client.frames import is_template, output_path, parse_frames
+from client.frames import output_path, parse_frames
 from client.options import named_as_options, options_of
 from client.report import Told, describe, percent, reporting
 from client.request import LocalBundle, make_requests
-from client.session import Session, Submitted, session
+from client.session import Session, session
 from client.status import tiles_in_flight
 from contracts import FrameRequest, FrameStatus, JobStatus
 from settings import Settings
 
 
-async def render_frames(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    frames = _frames(given.frames)
-    outputs = {frame: [output_path(text, frame) for text in given.output] for frame in frames}
-    if len(frames) > 1 and not all(is_template(text) for text in given.output):
-        raise BadInput("several frames need a template in -o, for example -o 'shot.####.exr'")
-    check_outputs(path for paths in outputs.values() for path in paths)
-    requests, local = _requests(given, frames, settings)
+async def render_one(given: argparse.Namespace, settings: Settings) -> ExitCode:
+    """One frame; several are a sequence: see client.sequence_commands."""
+    (frame,) = parse_frames(given.frames)
+    outputs = [output_path(text, frame) for text in given.output]
+    check_outputs(outputs)
+    requests, local = requests_of(given, [frame], settings)
     told = Told()
     async with session(settings) as opened:
-        submitted = await _submit(opened, given, requests, local, told)
-        finished = []
-        for frame, first in zip(frames, submitted, strict=True):
-            title = f"frame {frame}  " if len(frames) > 1 else ""
-            status = await _wait(opened, first.status, told, title)
-            if status.status is FrameStatus.COMPLETED:
-                _fetch(opened, status.job_id, outputs[frame], given.exposure)
-            finished.append(status)
-    print_statuses(given, finished)
-    return max(exit_code(status.status) for status in finished)
+        status = await _submit(opened, given, requests, local, told)
+        if status.result is None:
+            with reporting(told) as report:
+                status = await opened.wait(status.job_id, report)
+        if status.status is FrameStatus.COMPLETED:
+            _fetch(opened, status.job_id, outputs, given.exposure)
+    print_statuses(given, [status])
+    return exit_code(status.status)
 
 
-async def _wait(opened: Session, first: JobStatus, told: Told, title: str) -> JobStatus:
-    if first.result is not None:
-        return first
-    with reporting(told, title) as report:
-        return await opened.wait(first.job_id, report)
-
-
-def _requests(
+def requests_of(
     given: argparse.Namespace, frames: list[int], settings: Settings
 ) -> tuple[list[FrameRequest], LocalBundle]:
     with named_as_options():
@@ -61,46 +51,44 @@ def _fetch(opened: Session, job_id: str, outputs: list[Path], exposure: float | 
         print(f"wrote {path}", file=sys.stderr)
 
 
-async def submit_frames(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    requests, local = _requests(given, _frames(given.frames), settings)
+async def submit_one(given: argparse.Namespace, settings: Settings) -> ExitCode:
+    requests, local = requests_of(given, parse_frames(given.frames), settings)
     async with session(settings) as opened:
-        statuses = [entry.status for entry in await _submit(opened, given, requests, local, Told())]
-        if opened.farm is not None and opened.farm.while_used:
-            print(
-                "note: no farm goes on when this command ends. What is submitted waits: start `tessera dev`, "
-                "or render it with `tessera render` or `tessera watch`",
-                file=sys.stderr,
-            )
+        status = await _submit(opened, given, requests, local, Told())
+        say_whether_it_goes_on(opened)
     if given.json:
-        print_statuses(given, statuses)
+        print_statuses(given, [status])
     else:
-        for status in statuses:
-            print(status.job_id)
+        print(status.job_id)
     return ExitCode.DONE
 
 
+def say_whether_it_goes_on(opened: Session) -> None:
+    if opened.farm is not None and opened.farm.while_used:
+        print(
+            "note: no farm goes on when this command ends. What is submitted waits: start `tessera dev`, "
+            "or render it with `tessera render` or `tessera watch`",
+            file=sys.stderr,
+        )
+
+
 async def _submit(
-    opened: Session,
-    given: argparse.Namespace,
-    requests: list[FrameRequest],
-    local: LocalBundle,
-    told: Told,
-) -> list[Submitted]:
-    """Submits, and tells on stderr what a person should know."""
+    opened: Session, given: argparse.Namespace, requests: list[FrameRequest], local: LocalBundle, told: Told
+) -> JobStatus:
+    """Submits one frame, and tells on stderr what a person should know."""
     for warning in local.warnings:
         told.say(f"warning: {warning}")
-    submitted = await opened.submit(requests, local)
-    for status, note in submitted:
-        if note:
-            told.say(f"note: {note}")
-        if status.result is not None:
-            print(f"{status.job_id} is published already", file=sys.stderr)
-        elif opened.farm is not None:
-            page = f"{opened.farm.ui}/namespaces/default/workflows/{status.job_id}"
-            print(f"{status.job_id}\nWeb UI: {page}", file=sys.stderr)
-        elif given.command == "render":
-            print(status.job_id, file=sys.stderr)
-    return submitted
+    ((status, note),) = await opened.submit(requests, local)
+    if note:
+        told.say(f"note: {note}")
+    if status.result is not None:
+        print(f"{status.job_id} is published already", file=sys.stderr)
+    elif opened.farm is not None:
+        page = f"{opened.farm.ui}/namespaces/default/workflows/{status.job_id}"
+        print(f"{status.job_id}\nWeb UI: {page}", file=sys.stderr)
+    elif given.command == "render":
+        print(status.job_id, file=sys.stderr)
+    return status
 
 
 async def show_status(given: argparse.Namespace, settings: Settings) -> ExitCode:
@@ -160,13 +148,6 @@ async def fetch_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
     if given.json:
         print_document({"job_id": given.job, "outputs": [str(path) for path in outputs]})
     return ExitCode.DONE
-
-
-def _frames(text: str) -> list[int]:
-    try:
-        return parse_frames(text)
-    except ValueError as error:
-        raise BadInput(f"--frames: {error}") from error
 
 
 def print_statuses(given: argparse.Namespace, statuses: list[JobStatus]) -> None:

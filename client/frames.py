@@ -21,7 +21,7 @@ def parse_frames(text: str) -> list[int]:
 
 
 def parse_spans(text: str) -> tuple[tuple[int, int, int], ...]:
-    """The ranges of frame numbers as (first, last, step), last included. Raises ValueError with an example."""
+    """The ranges of frame numbers as (first, last, step), last included. Raises ValueError: see above."""
     spans, total = [], 0
     for part in text.split(","):
         match = _PART.fullmatch(part.strip())

@@ -16,13 +16,13 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from client.published import damaged
-from contracts import FramePlan, FrameRequest, Manifest, SceneBundle
+from contracts import FramePlan, FrameRequest, Manifest, SceneBundle, SequenceRequest
 from store import BlobStat, Conflict, LocalStore, NotFound, Store, layout
 
 Model = TypeVar("Model", bound=BaseModel)
 
 Running = Callable[[], set[str]]
-"""The ids of the jobs that Temporal calls running, at this moment."""
+"""The ids of the frames and sequences that Temporal calls running, at this moment."""
 
 LOOK_AGAIN = 5.0
 """Seconds after which Temporal is asked again what is running, before more films are removed."""
@@ -63,6 +63,7 @@ class Collector:
         self._sweep_films(manifests)
         named = {image.key for manifest in manifests.values() for image in manifest.frame.images}
         self._sweep("images", "images/", lambda stat: stat.key in named or self._of_live_job(stat))
+        self._sweep("sequences", "sequences/", self._of_live_job)
         self._sweep("dead letters", "dead-letters/", self._of_live_job)
         # Of a job that ended long ago nobody is left who could still come with an older fence.
         self._sweep("leases", "leases/", self._of_live_job)
@@ -92,11 +93,21 @@ class Collector:
         """Finds out which jobs are running or young, and which sequences of samples they render."""
         self._looked_at = time.monotonic()
         running = self._running()
+        running |= self._frames_to_come(running)
         self._live_jobs, self._live_subjects = set(running), set()
         for job_id, (request, stat) in self._jobs().items():
             if job_id in running or self._young(stat):
                 self._live_jobs.add(job_id)
                 self._live_subjects.add(subject(request))
+
+    def _frames_to_come(self, running: set[str]) -> set[str]:
+        """The frames of sequences that are running or young: also those that no workflow renders yet."""
+        frames: set[str] = set()
+        for data, stat in self._all("sequences/"):
+            if _job_of(stat) in running or self._young(stat):
+                request = _load(SequenceRequest, stat.key, data)
+                frames.update(request.frame(number).job_id for number in request.numbers)
+        return frames
 
     def _young(self, stat: BlobStat) -> bool:
         return stat.modified >= self._horizon

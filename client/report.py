@@ -119,13 +119,25 @@ class PlainReport:
 
 @contextmanager
 def live_report(told: Told, title: str) -> Iterator[Report]:
-    """A bar that stays in its place, by rich."""
+    """A bar that stays in its place, and warnings above it."""
+    rate = Rate()
+    with bar() as update:
+
+        def report(status: JobStatus) -> None:
+            text = describe(status) + rate.text(status, time.monotonic())
+            update(status.progress, f"{title}{percent(status)}", text, told.new(warnings_of(status)))
+
+        yield report
+
+
+@contextmanager
+def bar() -> Iterator[Callable[..., None]]:
+    """What to call with progress (0..1), the share in words, the text beside the bar, and lines for above it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column
 
     one_line = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    rate = Rate()
     with Progress(
         TextColumn("{task.fields[share]}", markup=False),
         BarColumn(bar_width=24),
@@ -135,10 +147,9 @@ def live_report(told: Told, title: str) -> Iterator[Report]:
     ) as progress:
         task = progress.add_task("", total=1.0, text="", share="")
 
-        def report(status: JobStatus) -> None:
-            for warning in told.new(warnings_of(status)):
-                progress.console.print(warning, markup=False, highlight=False)
-            text = describe(status) + rate.text(status, time.monotonic())
-            progress.update(task, completed=status.progress, text=text, share=f"{title}{percent(status)}")
+        def update(done: float, share: str, text: str, lines: Iterable[str] = ()) -> None:
+            for line in lines:
+                progress.console.print(line, markup=False, highlight=False)
+            progress.update(task, completed=done, text=text, share=share)
 
-        yield report
+        yield update

@@ -104,7 +104,7 @@ async def start(client: Client, request: SequenceRequest) -> None:
 async def report(
     client: Client, store: Store, job_id: str, patience: timedelta = QUERY_TIMEOUT
 ) -> SequenceReport | None:
-    """None for a sequence that neither Temporal nor the store knows. Raises RPCError, StoreError, Unreachable.
+    """None for a sequence that nobody knows. Raises RPCError, StoreError, Unreachable.
 
     patience: how long the workflow itself may take to answer.
     """
@@ -137,7 +137,7 @@ async def _answer(client: Client, job_id: str, patience: timedelta) -> SequenceR
 
 
 async def _result(client: Client, seen: WorkflowExecutionDescription) -> SequenceReport | None:
-    """What the run ended with, from its history: no worker is needed for that. None where it was cancelled."""
+    """What the run ended with, from its history, without a worker. None where it was cancelled."""
     handle = client.get_workflow_handle(seen.id, run_id=seen.run_id, result_type=SequenceReport)
     try:
         ended: SequenceReport = await handle.result(rpc_timeout=RPC_TIMEOUT)

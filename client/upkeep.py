@@ -70,5 +70,6 @@ async def collect_garbage(given: argparse.Namespace, settings: Settings) -> Exit
 
 
 async def running_jobs(client: Client) -> set[str]:
-    query = "WorkflowType = 'FrameWorkflow' AND ExecutionStatus = 'Running'"
+    """The ids of the frames and sequences that run. What a sequence's frames are is in its record."""
+    query = "WorkflowType IN ('FrameWorkflow', 'SequenceWorkflow') AND ExecutionStatus = 'Running'"
     return {execution.id async for execution in client.list_workflows(query)}

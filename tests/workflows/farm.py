@@ -182,7 +182,14 @@ class Farm:
         store = self.store or LocalStore(Path(self._empty.name))
         sequences = SequenceActivities(store, client, "scripted")
         lookup = sequences.published_frames if self.store else self._published_frames
-        service = [self._prepare, self._newest, self._record, self._remove, self._discard, lookup]
+        service: list[Callable[..., object]] = [
+            self._prepare,
+            self._newest,
+            self._record,
+            self._remove,
+            self._discard,
+            lookup,
+        ]
         async with (
             Worker(client, task_queue=queues.CONTROL, workflows=workflows, identity="scripted"),
             worker(queues.SERVICE, service),
