@@ -132,7 +132,7 @@ def live_report(told: Told, title: str) -> Iterator[Report]:
 
 @contextmanager
 def bar() -> Iterator[Callable[..., None]]:
-    """What to call with progress (0..1), the share in words, the text beside the bar, and lines for above it."""
+    """What to call with the progress (0..1), it in words, the text beside the bar, and lines for above."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column

@@ -55,7 +55,6 @@ class FrameWindow:
         while (number := self._next()) is not None:
             if number in self._unpublished:
                 self._unpublished.discard(number)
-                self._state.running.add(number)
                 self._active[number] = asyncio.create_task(self._render(number))
             else:
                 await self._look_up()
@@ -133,24 +132,25 @@ class FrameWindow:
     async def _render(self, number: int) -> None:
         """One frame to its end, whoever has started it."""
         request = self._state.request.frame(number)
-        settled = False
-        while not settled:
-            try:
-                child = await self._start(request)
-            except WorkflowAlreadyStartedError:
-                settled = await self._watch(request)
-                continue
-            except (ChildWorkflowError, asyncio.CancelledError) as error:  # cancelled before it began
-                self._settle(number, error)
-                return
-            self._state.own.add(number)
+        try:
+            while True:
+                try:
+                    child = await self._start(request)
+                    break
+                except WorkflowAlreadyStartedError:
+                    if await self._watch(request):
+                        return
+            self._state.begin_frame(number, own=True)
             if self._state.paused:  # since it was decided to start it
                 await self.tell_pause()
-            try:
-                await child
-                self._state.publish(number)
-            except (ChildWorkflowError, asyncio.CancelledError) as error:
-                self._settle(number, error)
+            await child
+            self._state.publish(number)
+        except ChildWorkflowError as error:
+            if is_cancelled_exception(error) or isinstance(error.cause, TerminatedError):
+                self._state.cancel(number)
+            else:
+                self._state.fail(number, failure_of_frame(error.cause, workflow.now()))
+        except asyncio.CancelledError:  # the sequence was cancelled before the frame had begun
             return
 
     async def _start(self, request: FrameRequest) -> workflow.ChildWorkflowHandle[object, FrameResult]:
@@ -173,19 +173,12 @@ class FrameWindow:
             priority=launch.priority,
         )
 
-    def _settle(self, number: int, error: BaseException) -> None:
-        """A child has ended without a picture."""
-        stopped = is_cancelled_exception(error) or isinstance(error.__cause__, TerminatedError)
-        if stopped or not isinstance(error, ChildWorkflowError):
-            self._state.cancel(number)
-        else:
-            self._state.fail(number, failure_of_frame(error.cause, workflow.now()))
-
     async def _watch(self, request: FrameRequest) -> bool:
         """Follows a frame that runs already. False: whoever started it has cancelled it, and it is this
         sequence's turn."""
         number, seen = request.frame_number, None
         self._watched.add(number)
+        self._state.begin_frame(number, own=False)
         try:
             while True:
                 news = await self._news(request, seen)
@@ -198,6 +191,7 @@ class FrameWindow:
                     return True
                 if seen is FrameStatus.CANCELLED:
                     if number not in self._state.own:
+                        self._state.running.discard(number)
                         return False
                     self._state.cancel(number)
                     return True

@@ -95,6 +95,12 @@ class SequenceState:
 
     # --- what becomes of frames -----------------------------------------------------------------
 
+    def begin_frame(self, number: int, own: bool) -> None:
+        """own: this run has started it. One that it only found may be its own from an earlier run."""
+        self.running.add(number)
+        if own:
+            self.own.add(number)
+
     def publish(self, number: int) -> None:
         self._ended(number)
         self.published.add(number)

@@ -287,7 +287,7 @@ async def wait_for_sequence(
 async def _wait_for(
     look: Callable[[], Awaitable[Status]], accept: Callable[[Status], bool], what: str
 ) -> Status:
-    for _ in range(600):
+    for _ in range(1200):
         status = await look()
         if accept(status):
             return status
