@@ -46,6 +46,8 @@ def letter_of(store: Store, job_id: str) -> DeadLetter:
 
 
 async def dead_letters(given: argparse.Namespace, settings: Settings) -> ExitCode:
+    if (given.action == "show") != (given.job is not None):
+        raise BadInput("`dead-letters show JOB` shows one job, `dead-letters` lists all")
     async with session(settings) as opened:
         if given.job is not None:
             show(given, opened.store, letter_of(opened.store, given.job))

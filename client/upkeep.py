@@ -62,7 +62,7 @@ async def collect_garbage(given: argparse.Namespace, settings: Settings) -> Exit
     if given.json:
         print_document({"dry_run": given.dry_run, "removed": collector.removed, "bytes": collector.freed})
         return ExitCode.DONE
-    for kind, number in collector.removed.items():
+    for kind, number in (+collector.removed).items():
         print(f"{number:8} {kind}")
     verb = "would free" if given.dry_run else "freed"
     print(f"{verb} {collector.freed / 1e6:,.1f} MB in {settings.store_url}")
