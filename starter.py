@@ -31,6 +31,7 @@ from client.dead_letters import dead_letters, render_tile, retry_job
 from client.errors import ClientError, ExitCode, client_errors
 from client.listing import list_jobs
 from client.options import add_output_options, add_scene_options
+from client.preview import preview_job
 from client.upkeep import collect_garbage, verify_job
 from contracts import ErrorCode
 from settings import Settings, temporal_address
@@ -105,6 +106,11 @@ def make_parser() -> argparse.ArgumentParser:
     status = job_command("status", "how a job is going", show_status)
     status.add_argument("--tiles", action="store_true", help="also the tiles that are being rendered")
     job_command("watch", "follow a job until it ends", watch_job)
+    preview = job_command("preview", "write the picture as far as it is", preview_job)
+    preview.add_argument(
+        *("-o", "--output"), required=True, metavar="FILE", help="a .png; what is not rendered is checkered"
+    )
+    preview.add_argument("--follow", action="store_true", help="keep writing it until the job ends")
     job_command("pause", "stop rendering; nothing is lost", signal_job)
     job_command("resume", "go on after a pause", signal_job)
     retry = job_command("retry", "try a dead-lettered job again", retry_job)
