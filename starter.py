@@ -32,6 +32,7 @@ from client.dead_letters import dead_letters, render_tile, retry_job
 from client.errors import ClientError, ExitCode, client_errors
 from client.listing import list_jobs
 from client.options import add_output_options, add_scene_options
+from client.preview import preview_job
 from client.sequence_commands import by_frames, either
 from client.upkeep import collect_garbage, verify_job
 from contracts import ErrorCode
@@ -110,6 +111,11 @@ def make_parser() -> argparse.ArgumentParser:
     status = job_command("status", "how a job is going", either(show_status, sequence.status))
     status.add_argument("--tiles", action="store_true", help="also the tiles that are being rendered")
     job_command("watch", "follow a job until it ends", either(watch_job, sequence.watch))
+    preview = job_command("preview", "write the picture as far as it is", preview_job)
+    preview.add_argument(
+        *("-o", "--output"), required=True, metavar="FILE", help="a .png; what is not rendered is checkered"
+    )
+    preview.add_argument("--follow", action="store_true", help="keep writing it until the job ends")
     steer = either(signal_job, sequence.signal)
     job_command("pause", "stop rendering; nothing is lost", steer)
     job_command("resume", "go on after a pause", steer)

@@ -14,6 +14,7 @@ from contracts import ErrorCode, ImageRecord, Manifest
 from store import NotFound, Store
 
 FORMATS = (".exr", ".png", ".npy")
+PREVIEW = "preview.png"
 
 
 def check_outputs(paths: Iterable[Path]) -> None:
@@ -55,6 +56,21 @@ def fetch(store: Store, manifest: Manifest, outputs: Iterable[Path], exposure: f
                     _convert(local, output, exposure, manifest.frame.request.settings.hide_environment)
             except OSError as error:
                 raise BadInput(f"{output}: {error.strerror or error}") from error
+
+
+def fetch_preview(store: Store, manifest: Manifest, output: Path) -> None:
+    """Writes the published preview, a PNG, as it is in the store. Errors: see fetch."""
+    from tracer.images import replace_file
+
+    preview = next((image for image in manifest.frame.images if image.name == PREVIEW), None)
+    if preview is None:
+        fetch(store, manifest, [output])
+        return
+    try:
+        with replace_file(output) as temporary, open(temporary, "wb") as file:
+            _download(store, preview, file)
+    except OSError as error:
+        raise BadInput(f"{output}: {error.strerror or error}") from error
 
 
 def _download(store: Store, image: ImageRecord, target: BinaryIO) -> None:
