@@ -1,4 +1,4 @@
-"""Records the histories that test_replay.py replays: python -m tests.workflows.record_histories
+"""Records the histories that test_replay.py replays: python -m tests.workflows.record_histories [NAME...]
 
 Record again only when the workflow is changed on purpose in a way that running frames do not survive;
 until then the recorded ones must replay, as the frames that people have running will have to.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -22,26 +24,28 @@ from contracts import (
     FinalizeTask,
     FramePlan,
     FrameRequest,
-    FrameResult,
     FrameStatus,
+    SequenceStatus,
     TileOutcome,
     TileResult,
     TileTask,
 )
-from tests.workflows.farm import RESULT, Farm, binary, is_status, request, wait_for
+from tests.workflows.farm import RESULT, Farm, binary, is_status, request, wait_for, wait_for_sequence
+from tests.workflows.sequences import Rendered, poison, sequence
 from workflows import attributes
 from workflows.frame import FrameWorkflow
+from workflows.sequence import SequenceWorkflow
 
 HISTORIES = Path(__file__).parent / "histories"
 
 
-async def save(handle: WorkflowHandle[FrameWorkflow, FrameResult], name: str) -> None:
+async def save(handle: WorkflowHandle[Any, Any], name: str) -> None:
     with suppress(WorkflowFailureError):
         await handle.result()
     first = handle.first_execution_run_id
     history = await handle._client.get_workflow_handle(handle.id, run_id=first).fetch_history()
-    root = str(Path(__file__).parents[2])
-    (HISTORIES / f"{name}.json").write_text(re.sub(rf"{root}/\S*?([^/]+\.py)", r"\1", history.to_json()))
+    text = re.sub(r'File \\"/[^"]*?([^/"]+\.py)', r"File \"\1", history.to_json())  # no paths of this machine
+    (HISTORIES / f"{name}.json").write_text(text)
     print(name, len(history.events), "events")
 
 
@@ -107,19 +111,77 @@ async def continued(env: WorkflowEnvironment) -> None:
         await save(await farm.start(env.client, request()), "continued")
 
 
-async def main() -> None:
-    HISTORIES.mkdir(exist_ok=True)
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=binary("temporal"),
-        data_converter=pydantic_data_converter,
-        identity="recorder",
-        search_attributes=list(attributes.ALL),
-        # Continue-as-new is exercised by lowering the server's threshold, not by a flag in the code.
-        dev_server_extra_args=["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=80"],
-    ) as env:
-        for record in (troubles, cancelled, refused, continued):
-            await record(env)
+async def sequence_troubles(env: WorkflowEnvironment) -> None:
+    """Frames that are published, run already, fail, and park; a pause, an approval, a retry."""
+    farm, asked = Farm(tiles=1), sequence("troubles", (1, 8, 1), every=2)
+    farm.published_numbers = {5}
+    poison(farm, 3)
+    seen = Rendered(farm)
+    seen.bad = {2: ErrorCode.SCENE_INVALID}
+    seen.hold(1)
+    async with farm.running(env.client):
+        alone = await farm.start_alone(env.client, asked.frame(1))
+        await wait_for(alone, lambda status: 1 in seen.numbers, "it runs")
+        handle = await farm.start_sequence(env.client, asked)
+        await wait_for_sequence(handle, lambda r: r.frames.published == 2 and r.dead_lettered != (), "parked")
+        await handle.signal(SequenceWorkflow.pause)
+        seen.let_go()
+        await alone.result()
+        await handle.signal(SequenceWorkflow.resume)
+        await wait_for_sequence(handle, lambda r: r.status is SequenceStatus.AWAITING_APPROVAL, "waits")
+        await handle.signal(SequenceWorkflow.approve)
+        await wait_for_sequence(
+            handle, lambda r: r.status is SequenceStatus.DEAD_LETTERED, "all else is done"
+        )
+        farm.finalize = farm.published
+        await handle.signal(SequenceWorkflow.retry)
+        await save(handle, "sequence_troubles")
 
+
+async def sequence_cancelled(env: WorkflowEnvironment) -> None:
+    farm, asked = Farm(tiles=1), sequence("cancelled", (1, 3, 1))
+    farm.render = farm.until_stopped
+    async with farm.running(env.client):
+        handle = await farm.start_sequence(env.client, asked)
+        await wait_for_sequence(handle, lambda r: r.frames.running == 3, "all run")
+        await handle.signal(SequenceWorkflow.discard_on_cancel)
+        await handle.cancel()
+        await save(handle, "sequence_cancelled")
+
+
+async def sequence_continued(env: WorkflowEnvironment) -> None:
+    """The first run of a chain, which ends by continuing as new."""
+    farm = Farm(tiles=1)
+    async with farm.running(env.client):
+        handle = await farm.start_sequence(env.client, sequence("continued", (1, 12, 1)))
+        await save(handle, "sequence_continued")
+
+
+async def main(names: list[str]) -> None:
+    HISTORIES.mkdir(exist_ok=True)
+    for name in names:
+        # Continue-as-new is exercised by lowering the server's threshold, not by a flag in the code.
+        events = 80 if name.endswith("continued") else 4096
+        async with await WorkflowEnvironment.start_local(
+            dev_server_existing_path=binary("temporal"),
+            data_converter=pydantic_data_converter,
+            identity="recorder",
+            search_attributes=list(attributes.ALL),
+            dev_server_extra_args=[
+                "--dynamic-config-value",
+                f"limit.historyCount.suggestContinueAsNew={events}",
+            ],
+        ) as env:
+            await RECORDS[name](env)
+
+
+RECORDS = {
+    record.__name__: record
+    for record in (
+        *(troubles, cancelled, refused, continued),
+        *(sequence_troubles, sequence_cancelled, sequence_continued),
+    )
+}
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(sys.argv[1:] or list(RECORDS)))
