@@ -727,6 +727,8 @@ class SequenceReport(Message):
     cancelled: Ranges = ()
     failures: dict[int, Failure] = {}
     """Why frames failed or wait for an operator, by frame number."""
+    approved: bool = False
+    """Whether a person has let the rest follow the first frames."""
     created_at: datetime
     updated_at: datetime
     note: str | None = None

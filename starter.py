@@ -28,13 +28,15 @@ from client.commands import (
     submit_one,
     watch_job,
 )
+from client.contact_sheet import contact_sheet
 from client.dead_letters import dead_letters, render_tile, retry_job
 from client.errors import ClientError, ExitCode, client_errors
 from client.listing import list_jobs
 from client.options import add_output_options, add_scene_options
 from client.preview import preview_job
-from client.sequence_commands import by_frames, either
+from client.sequence_commands import by_frames, either, of_one_frame
 from client.upkeep import collect_garbage, verify_job
+from client.video import video
 from contracts import ErrorCode
 from settings import Settings, temporal_address
 from tracer import engine
@@ -110,8 +112,9 @@ def make_parser() -> argparse.ArgumentParser:
     add_scene_options(command("submit", "start the frame or sequence and print its job id", starts))
     status = job_command("status", "how a job is going", either(show_status, sequence.status))
     status.add_argument("--tiles", action="store_true", help="also the tiles that are being rendered")
+    status.add_argument("--frames", action="store_true", help="also each frame of a sequence, with its id")
     job_command("watch", "follow a job until it ends", either(watch_job, sequence.watch))
-    preview = job_command("preview", "write the picture as far as it is", preview_job)
+    preview = job_command("preview", "write the picture as far as it is", of_one_frame(preview_job))
     preview.add_argument(
         *("-o", "--output"), required=True, metavar="FILE", help="a .png; what is not rendered is checkered"
     )
@@ -121,13 +124,17 @@ def make_parser() -> argparse.ArgumentParser:
     job_command("resume", "go on after a pause", steer)
     approves = either(sequence.refuse_frame, sequence.signal)
     job_command("approve", "render the rest of a sequence that was begun with --every", approves)
-    retries = either(retry_job, sequence.signal)
-    retry = job_command("retry", "try a dead-lettered job, or a sequence's failed frames, again", retries)
+    retries = either(retry_job, sequence.retry)
+    retry = job_command(
+        "retry", "try again what of a job is dead-lettered, or a sequence's failed frames", retries
+    )
     retry.add_argument("--tile", action="append", metavar="TILE", help="only this dead tile; may be repeated")
     letters = command("dead-letters", "the frames that wait for an operator", dead_letters)
     letters.add_argument("action", choices=("list", "show"), nargs="?", default="list")
     letters.add_argument("job", metavar="JOB", nargs="?", help="with show: all that is known of this job")
-    tile = job_command("render-tile", "render one tile in this process, without Temporal", render_tile)
+    tile = job_command(
+        "render-tile", "render one tile in this process, without Temporal", of_one_frame(render_tile)
+    )
     tile.add_argument("tile", metavar="TILE", help="its id, as `dead-letters` and `status --tiles` print it")
     tile.add_argument("--samples", type=int, metavar="N", help="only so many (default: all of the job's)")
     tile.add_argument("-o", "--output", metavar="FILE", help="where to write the film")
@@ -135,11 +142,19 @@ def make_parser() -> argparse.ArgumentParser:
     cancel.add_argument("--discard", action="store_true", help="also remove the films made so far")
     fetches = either(fetch_job, sequence.fetch)
     add_output_options(job_command("fetch", "write the published pictures of a job", fetches))
+    sheet = job_command("contact-sheet", "a sequence's published frames in one picture", contact_sheet)
+    sheet.add_argument(*("-o", "--output"), required=True, metavar="FILE", help="a .png")
+    film = job_command("video", "a finished sequence as a film; needs ffmpeg", video)
+    film.add_argument(
+        *("-o", "--output"), required=True, metavar="FILE", help="by its extension: .mp4, .mov, .mkv or .webm"
+    )
     listing = command("list", "the frames that Temporal knows, newest first", list_jobs)
     listing.add_argument("--status", help="only frames of this status")
     listing.add_argument("--project", help="only frames of this project")
     listing.add_argument("--limit", type=int, default=50, help="at most so many (default: 50)")
-    verify = job_command("verify", "prove that a published picture is what it claims to be", verify_job)
+    verify = job_command(
+        "verify", "prove that a published picture is what it claims to be", of_one_frame(verify_job)
+    )
     verify.add_argument(
         "--deep",
         type=int,

@@ -92,6 +92,8 @@ async def _submit(
 
 
 async def show_status(given: argparse.Namespace, settings: Settings) -> ExitCode:
+    if given.frames:
+        raise BadInput("--frames: of a sequence; a frame has --tiles")
     async with session(settings) as opened:
         status = await opened.status(given.job)
         if not given.tiles:

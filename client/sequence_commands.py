@@ -15,7 +15,7 @@ from client.errors import BadInput, ExitCode
 from client.farm import running_farm
 from client.fetch import check_outputs
 from client.frames import is_template, output_path, parse_frames, parse_spans
-from client.published import is_job_name, published
+from client.published import is_job_name, published, recorded_request
 from client.report import Told
 from client.sequence_report import describe, reporting
 from client.session import Session, session
@@ -37,6 +37,17 @@ def either(of_frame: Command, of_sequence: Command) -> Command:
         return await command(given, settings)
 
     return run
+
+
+def of_one_frame(command: Command) -> Command:
+    """A command that makes no sense of a sequence."""
+
+    async def refuse(given: argparse.Namespace, settings: Settings) -> ExitCode:
+        raise BadInput(
+            f"{given.command}: of a frame; `tessera status --frames {given.job}` lists those of the sequence"
+        )
+
+    return either(command, refuse)
 
 
 def by_frames(of_frame: Command, of_sequence: Command) -> Command:
@@ -128,6 +139,18 @@ async def look(opened: Session, job_id: str) -> SequenceReport:
     return report
 
 
+def recorded_sequence(opened: Session, job_id: str) -> SequenceRequest:
+    """What the sequence was asked to be. Raises BadInput for an unknown one, and for a frame."""
+    request = None
+    if is_job_name(job_id) and job_id.startswith(SEQUENCE_PREFIX):
+        request = sequences.recorded(opened.store, job_id)
+    elif is_job_name(job_id) and recorded_request(opened.store, job_id):
+        raise BadInput(f"{job_id}: a single frame; this is asked of a sequence")
+    if request is None:
+        raise opened.no_such_job(job_id)
+    return request
+
+
 async def _watch(
     opened: Session, report: SequenceReport, on_report: Callable[[SequenceReport], None]
 ) -> SequenceReport:
@@ -146,10 +169,13 @@ async def _watch(
 
 async def status(given: argparse.Namespace, settings: Settings) -> ExitCode:
     if given.tiles:
-        raise BadInput("--tiles: of a frame; a sequence's frames are listed with --json")
+        raise BadInput("--tiles: of a frame; a sequence has --frames")
     async with session(settings) as opened:
-        report = await look(opened, given.job)
-        print_report(given, sequences.recorded(opened.store, given.job), report)
+        report, request = await look(opened, given.job), sequences.recorded(opened.store, given.job)
+        print_report(given, request, report)
+    if given.frames and not given.json and request is not None:
+        for number, state in states(request, report).items():
+            print(f"{number:>6}  {state:16}  {request.frame(number).job_id}")
     return ExitCode.DONE
 
 
@@ -198,27 +224,47 @@ class Outputs:
 
 
 async def signal(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    """pause, resume, retry and approve: the command's name is the signal's."""
+    """pause, resume and approve: the command's name is the signal's."""
     async with session(settings) as opened:
-        report = await look(opened, given.job)
-        refuse(given, report)
+        refuse_ended(await look(opened, given.job))
         await opened.reach(lambda client: client.get_workflow_handle(given.job).signal(given.command))
-        report = await look(opened, given.job)
-        print_report(given, sequences.recorded(opened.store, given.job), report)
+        await _print_now(opened, given)
     return ExitCode.DONE
 
 
-def refuse(given: argparse.Namespace, report: SequenceReport) -> None:
-    """Raises BadInput, saying why, where the command makes no sense."""
-    job, state, counts = report.job_id, report.status, report.frames
-    if state.is_final:
-        again = "" if state is SequenceStatus.COMPLETED else "; submitting it again renders what is missing"
-        raise BadInput(f"{job} is {state} already{again}")
-    if given.command == "retry":
-        if given.tile:
-            raise BadInput("--tile: of a frame; give the frame's id")
-        if not counts.failed + counts.cancelled + counts.dead_lettered:
-            raise BadInput(f"{job} is {state}: none of its frames failed or waits for a retry")
+async def retry(given: argparse.Namespace, settings: Settings) -> ExitCode:
+    """Another try for every frame without a picture; a sequence that has ended starts again for them."""
+    if given.tile:
+        raise BadInput("--tile: of a frame; give the frame's id")
+    async with session(settings) as opened:
+        report = await look(opened, given.job)
+        counts = report.frames
+        if report.status.is_final and counts.published < counts.total:
+            request = sequences.recorded(opened.store, given.job)
+            if request is None:
+                raise BadInput(f"{given.job}: its record is gone from the store; submit it again")
+            sequences.record(opened.store, request)
+            await opened.reach(lambda client: sequences.start(client, request, report.approved))
+        elif counts.failed + counts.cancelled + counts.dead_lettered:
+            await opened.reach(lambda client: client.get_workflow_handle(given.job).signal("retry"))
+        else:
+            raise BadInput(f"{given.job} is {report.status}: none of its frames failed or waits for a retry")
+        await _print_now(opened, given)
+    return ExitCode.DONE
+
+
+async def _print_now(opened: Session, given: argparse.Namespace) -> None:
+    report = await look(opened, given.job)
+    print_report(given, sequences.recorded(opened.store, given.job), report)
+
+
+def refuse_ended(report: SequenceReport) -> None:
+    """Raises BadInput, saying why, where there is nothing left to steer."""
+    if report.status.is_final:
+        again = (
+            "" if report.status is SequenceStatus.COMPLETED else "; `tessera retry` renders what is missing"
+        )
+        raise BadInput(f"{report.job_id} is {report.status} already{again}")
 
 
 async def refuse_frame(given: argparse.Namespace, settings: Settings) -> ExitCode:
@@ -227,15 +273,14 @@ async def refuse_frame(given: argparse.Namespace, settings: Settings) -> ExitCod
 
 async def cancel(given: argparse.Namespace, settings: Settings) -> ExitCode:
     async with session(settings) as opened:
-        refuse(given, await look(opened, given.job))
-        ended = await request_cancel(opened, given.job, given.discard)
-        report = await look(opened, given.job)
-        request = sequences.recorded(opened.store, given.job)
-    if not ended:
-        print(
-            f"the sequence has not ended within {END_SECONDS:.0f} s; it does as soon as its workers take note"
-        )
-    print_report(given, request, report)
+        refuse_ended(await look(opened, given.job))
+        if not await request_cancel(opened, given.job, given.discard):
+            print(
+                f"the sequence has not ended within {END_SECONDS:.0f} s; it does as soon as its workers take "
+                "note",
+                file=sys.stderr,
+            )
+        await _print_now(opened, given)
     return ExitCode.DONE
 
 

@@ -68,8 +68,8 @@ def decode(key: str, data: bytes) -> SequenceRequest:
         raise damaged(key, error) from error
 
 
-async def start(client: Client, request: SequenceRequest) -> None:
-    """Starts the workflow or attaches to the one that runs.
+async def start(client: Client, request: SequenceRequest, approved: bool = False) -> None:
+    """Starts the workflow or attaches to the one that runs. approved: no frame waits for an approval.
 
     Raises BadInput where the name belongs to another sequence, Unreachable where a cancelled run does not
     end, RPCError.
@@ -78,7 +78,7 @@ async def start(client: Client, request: SequenceRequest) -> None:
     while True:
         await client.start_workflow(
             WORKFLOW,
-            SequenceRun(request=request, created_at=datetime.now(UTC)),
+            SequenceRun(request=request, created_at=datetime.now(UTC), approved=approved),
             id=request.job_id,
             task_queue=queues.CONTROL,
             # Also after a completed run: a sequence whose frames are all published is never started.

@@ -200,6 +200,7 @@ class SequenceState:
             failed=to_ranges(self.failed),
             cancelled=to_ranges(self.cancelled),
             failures=dict(sorted((self.failures | parked).items())),
+            approved=self.approved,
             created_at=self.created_at,
             updated_at=self.updated_at,
         )
