@@ -25,7 +25,6 @@ from client.commands import (
     show_status,
     signal_job,
     submit_frames,
-    watch_job,
 )
 from client.dead_letters import dead_letters, render_tile, retry_job
 from client.errors import ClientError, ExitCode, client_errors
@@ -33,6 +32,7 @@ from client.listing import list_jobs
 from client.options import add_output_options, add_scene_options
 from client.preview import preview_job
 from client.upkeep import collect_garbage, verify_job
+from client.watching import watch_job
 from contracts import ErrorCode
 from settings import Settings, temporal_address
 from tracer import engine
@@ -104,8 +104,9 @@ def make_parser() -> argparse.ArgumentParser:
     add_output_options(render)
     add_scene_options(command("submit", "start the frame and print its job id", submit_frames))
     status = job_command("status", "how a job is going", show_status)
-    status.add_argument("--tiles", action="store_true", help="also the tiles that are being rendered")
-    job_command("watch", "follow a job until it ends", watch_job)
+    status.add_argument("--tiles", action="store_true", help="also where each tile stands")
+    watch = job_command("watch", "follow a job until it ends", watch_job)
+    watch.add_argument("--picture", action="store_true", help="also draw it on the terminal")
     preview = job_command("preview", "write the picture as far as it is", preview_job)
     preview.add_argument(
         *("-o", "--output"), required=True, metavar="FILE", help="a .png; what is not rendered is checkered"
