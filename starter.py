@@ -129,6 +129,13 @@ def make_parser() -> argparse.ArgumentParser:
     listing = command("list", "the frames that Temporal knows, newest first", list_jobs)
     listing.add_argument("--status", help="only frames of this status")
     listing.add_argument("--project", help="only frames of this project")
+    listing.add_argument(
+        "--scene", metavar="FILE", help="only frames of this scene file, as the list shows it"
+    )
+    listing.add_argument(
+        "--since", metavar="AGE", help="only frames started within it, for example 2d or 12h"
+    )
+    listing.add_argument("--older-than", metavar="AGE", help="only frames started before it")
     listing.add_argument("--limit", type=int, default=50, help="at most so many (default: 50)")
     verify = job_command("verify", "prove that a published picture is what it claims to be", verify_job)
     verify.add_argument(
