@@ -574,6 +574,11 @@ class JobStatus(Message):
     tiles: TileCounts = TileCounts()
     samples: SampleCounts = SampleCounts()
     attempts: AttemptCounts = AttemptCounts()
+    samples_per_second: float = 0.0
+    """Of the last minute, by the tiles that render right now; 0 where none does."""
+    seconds_left: float | None = None
+    """At this rate; None where it cannot be told."""
+    dead_tiles: tuple[str, ...] = ()
     error: Failure | None = None
     result: FrameResult | None = None
     input_hash: str | None = None

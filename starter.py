@@ -26,7 +26,6 @@ from client.commands import (
     show_status,
     signal_job,
     submit_one,
-    watch_job,
 )
 from client.contact_sheet import contact_sheet
 from client.dead_letters import dead_letters, render_tile, retry_job
@@ -37,6 +36,7 @@ from client.preview import preview_job
 from client.sequence_commands import by_frames, either, of_one_frame
 from client.upkeep import collect_garbage, verify_job
 from client.video import video
+from client.watching import watch_job
 from contracts import ErrorCode
 from settings import Settings, temporal_address
 from tracer import engine
@@ -111,9 +111,10 @@ def make_parser() -> argparse.ArgumentParser:
     starts = by_frames(submit_one, sequence.submit)
     add_scene_options(command("submit", "start the frame or sequence and print its job id", starts))
     status = job_command("status", "how a job is going", either(show_status, sequence.status))
-    status.add_argument("--tiles", action="store_true", help="also the tiles that are being rendered")
+    status.add_argument("--tiles", action="store_true", help="also where each tile stands")
     status.add_argument("--frames", action="store_true", help="also each frame of a sequence, with its id")
-    job_command("watch", "follow a job until it ends", either(watch_job, sequence.watch))
+    watch = job_command("watch", "follow a job until it ends", either(watch_job, sequence.watch))
+    watch.add_argument("--picture", action="store_true", help="also draw it on the terminal")
     preview = job_command("preview", "write the picture as far as it is", of_one_frame(preview_job))
     preview.add_argument(
         *("-o", "--output"), required=True, metavar="FILE", help="a .png; what is not rendered is checkered"
@@ -151,6 +152,13 @@ def make_parser() -> argparse.ArgumentParser:
     listing = command("list", "the frames that Temporal knows, newest first", list_jobs)
     listing.add_argument("--status", help="only frames of this status")
     listing.add_argument("--project", help="only frames of this project")
+    listing.add_argument(
+        "--scene", metavar="FILE", help="only frames of this scene file, as the list shows it"
+    )
+    listing.add_argument(
+        "--since", metavar="AGE", help="only frames started within it, for example 2d or 12h"
+    )
+    listing.add_argument("--older-than", metavar="AGE", help="only frames started before it")
     listing.add_argument("--limit", type=int, default=50, help="at most so many (default: 50)")
     verify = job_command(
         "verify", "prove that a published picture is what it claims to be", of_one_frame(verify_job)

@@ -13,6 +13,7 @@ from temporalio.exceptions import CancelledError
 
 from activities.attempt import Beat, Cancelled, Stop, WorkerLeaving, beat
 from activities.errors import Refused, coded_errors
+from activities.pace import Pace
 from activities.scenes import SceneCache
 from contracts import ErrorCode, FramePlan, Tile, TileOutcome, TileResult, TileTask
 from store import NotFound, Store, StoreFull, StoreUnavailable, layout
@@ -170,19 +171,23 @@ class StoredFilm:
 
 def _reporter(films: list[StoredFilm], finished: int, beat: Beat) -> Callable[[int], None]:
     """What heartbeats say while films[finished] renders: done and target count pixels times samples over
-    all tiles of the task, so that their sum over running attempts is the frame's progress."""
+    all tiles of the task, so that their sum over running attempts is the frame's progress, and so does
+    per_second."""
+    pace = Pace()
     before = sum(film.target * film.tile.area for film in films[:finished])
     target = sum(film.target * film.tile.area for film in films)
     current = films[finished]
 
     def report(samples: int) -> None:
+        done = before + samples * current.tile.area
         beat(
             tile=current.tile.tile_id,
             samples=samples,
             stored=current.samples,
             resumed=current.resumed,
-            done=before + samples * current.tile.area,
+            done=done,
             target=target,
+            per_second=round(pace.at(done), 1),
         )
 
     return report

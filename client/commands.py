@@ -12,10 +12,10 @@ from client.errors import BadInput, ExitCode, exit_code
 from client.fetch import check_outputs
 from client.frames import output_path, parse_frames
 from client.options import named_as_options, options_of
+from client.rate import rate_text
 from client.report import Told, describe, percent, reporting
 from client.request import LocalBundle, make_requests
 from client.session import Session, session
-from client.status import tiles_in_flight
 from contracts import FrameRequest, FrameStatus, JobStatus
 from settings import Settings
 
@@ -95,29 +95,26 @@ async def show_status(given: argparse.Namespace, settings: Settings) -> ExitCode
     if given.frames:
         raise BadInput("--frames: of a sequence; a frame has --tiles")
     async with session(settings) as opened:
+        progress = opened.progress(given.job)
         status = await opened.status(given.job)
-        if not given.tiles:
-            print_statuses(given, [status])
-            return ExitCode.DONE
-        tiles = []
-        if not status.status.is_final:
-            tiles = await opened.reach(lambda client: tiles_in_flight(client, given.job))
+    if not given.tiles:
+        print_statuses(given, [status])
+        return ExitCode.DONE
+    tiles = [] if status.status.is_final else progress.in_flight
+    tile_map = None if status.status.is_final else progress.tile_map(status)
     if given.json:
-        print_document(status.model_dump(mode="json") | {"in_flight": [tile._asdict() for tile in tiles]})
+        states = tile_map.states if tile_map is not None else {}
+        in_flight = [tile.document() for tile in tiles]
+        print_document(status.model_dump(mode="json") | {"in_flight": in_flight, "tile_states": states})
         return ExitCode.DONE
     print_statuses(given, [status])
     for tile in tiles:
         samples, attempt = f"{tile.samples:6} samples", f"attempt {tile.lost + 1}"
-        print(f"{tile.tile_id}  {tile.status:16} {samples}, {attempt} {tile.worker}")
+        why = f"  last: {tile.failure.code}: {tile.failure.message[:80]}" if tile.failure else ""
+        print(f"{tile.tile_id}  {tile.status:16} {samples}, {attempt} {tile.worker}{why}")
+    if tile_map is not None:
+        print(tile_map.text())
     return ExitCode.DONE
-
-
-async def watch_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    async with session(settings) as opened:
-        with reporting(Told()) as report:
-            status = await opened.wait(given.job, report)
-    print_statuses(given, [status])
-    return exit_code(status.status)
 
 
 async def signal_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
@@ -158,7 +155,7 @@ def print_statuses(given: argparse.Namespace, statuses: list[JobStatus]) -> None
         print_document(documents[0] if len(documents) == 1 else documents)
         return
     for status in statuses:
-        print(f"{status.job_id}\n{percent(status).strip()}  {describe(status)}")
+        print(f"{status.job_id}\n{percent(status).strip()}  {describe(status)}{rate_text(status)}")
         if status.result is not None:
             print(f"{status.result.image}  sha256 {status.result.sha256}")
 

@@ -40,6 +40,20 @@ class PendingTile(NamedTuple):
     worker: str
     resumed: int
     """Samples a pixel that the attempt took from a checkpoint."""
+    per_second: float = 0.0
+    """Samples (pixels times samples a pixel) a second of the last minute."""
+    beat_at: datetime | None = None
+    """When its worker was last heard of."""
+    failure: Failure | None = None
+    """Why its last attempt ended."""
+
+    def document(self) -> dict[str, Any]:
+        """For --json."""
+        failure, beat_at = self.failure, self.beat_at
+        return self._asdict() | {
+            "beat_at": beat_at.isoformat() if beat_at else None,
+            "failure": failure.model_dump(mode="json") if failure else None,
+        }
 
 
 def pending_tiles(activities: Iterable[PendingActivityInfo]) -> list[PendingTile]:
@@ -75,6 +89,9 @@ def _tile(activity: PendingActivityInfo) -> PendingTile:
         lost=activity.attempt - 1,
         worker=activity.last_worker_identity,
         resumed=int(details.get("resumed", 0)) if beats else 0,
+        per_second=float(details.get("per_second", 0.0)) if status is TileStatus.PROGRESSING else 0.0,
+        beat_at=activity.last_heartbeat_time.ToDatetime(tzinfo=UTC) if beats else None,
+        failure=_failure(activity) if _has_failed(activity) else None,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from client.pending import PendingTile
 from client.published import damaged, recorded_request, stored_tiles, tile_area
+from client.tilemap import TileMap
 from contracts import FramePlan, FrameRequest, JobStatus, TileCounts
 from store import NotFound, Store, layout
 from tracer import engine
@@ -41,6 +42,8 @@ class Progress:
         self._listing: Listing | None = None
         self._listed_key = ""
         self._shown = 0
+        self.in_flight: list[PendingTile] = []
+        """The tiles that were with workers, or waited for one, at the last look."""
 
     def complete(self, status: JobStatus, tiles: Iterable[PendingTile] = ()) -> JobStatus:
         """The status with its progress and, where the workflow did not say them, the counts of its plan.
@@ -49,9 +52,10 @@ class Progress:
         """
         is_answer = status.input_hash is not None
         status = self._with_plan(status)
+        self.in_flight = list(tiles)
         if not status.input_hash or not status.samples.target:
             return status
-        done = min(self._done(status, list(tiles)), status.samples.target)
+        done = min(self._done(status, self.in_flight), status.samples.target)
         updates: dict[str, Any] = {"progress": done / status.samples.target}
         if not is_answer and self._listing is not None:
             updates["tiles"] = self._stored_counts(status, self._listing.samples)
@@ -70,6 +74,20 @@ class Progress:
                 "tiles": self._stored_counts(status, stored),
             }
         )
+
+    def tile_map(self, status: JobStatus) -> TileMap | None:
+        """Where each tile stands, by the last look and the newest listing; None without a plan."""
+        plan = self.plan(status)
+        if plan is None or self._listing is None or self._listed_key != status.input_hash:
+            return None
+        samples = self._samples_target()
+        return TileMap(plan, samples, self._listing.samples, self.in_flight, status.dead_tiles)
+
+    def plan(self, status: JobStatus) -> FramePlan | None:
+        """The plan by which the job is rendered; None before it is prepared."""
+        if status.input_hash and (self._plan is None or self._plan.sample_key != status.input_hash):
+            self._plan = self._read_plan(status.input_hash)
+        return self._plan
 
     def _stored_counts(self, status: JobStatus, stored: dict[str, int]) -> TileCounts:
         rendered = sum(samples == self._samples_target() for samples in stored.values())
@@ -131,7 +149,10 @@ class Progress:
         request = self._recorded()
         if request is None:
             return None
-        place = layout.plan(request.sample_key(engine.fingerprint()))
+        return self._read_plan(request.sample_key(engine.fingerprint()))
+
+    def _read_plan(self, sample_key: str) -> FramePlan | None:
+        place = layout.plan(sample_key)
         try:
             return FramePlan.model_validate_json(self._store.get(place)[0])
         except NotFound:

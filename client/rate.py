@@ -43,10 +43,21 @@ class Rate:
         return rate, (status.samples.target - done) / rate if rate > 0 else None
 
     def text(self, status: JobStatus, now: float) -> str:
+        """What it has seen itself; until that is enough, what the running tiles say of themselves."""
         rate, left = self.add(status, now)
         if rate <= 0 or left is None:
-            return ""
-        return f", {count(rate)} samples/s, {duration(left)} left"
+            return rate_text(status)
+        return _text(rate, left)
+
+
+def rate_text(status: JobStatus) -> str:
+    """For one look alone: the rate that the running tiles tell of themselves."""
+    rate, left = status.samples_per_second, status.seconds_left
+    return _text(rate, left) if status.status in RENDERING and rate > 0 and left is not None else ""
+
+
+def _text(rate: float, left: float) -> str:
+    return f", {count(rate)} samples/s, {duration(left)} left"
 
 
 def count(number: float) -> str:

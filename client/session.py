@@ -138,8 +138,12 @@ class Session:
                 raise self.no_such_job(job_id)
         return await self._ask(job_id, QUERY_TIMEOUT)
 
+    def progress(self, job_id: str) -> Progress:
+        """What this command's looks at the job have learned."""
+        return self._progress.setdefault(job_id, Progress(self.store, job_id))
+
     async def _ask(self, job_id: str, patience: timedelta) -> JobStatus:
-        progress = self._progress.setdefault(job_id, Progress(self.store, job_id))
+        progress = self.progress(job_id)
         status = await self.reach(lambda client: job_status(client, self.store, job_id, patience, progress))
         if status is None:
             raise self.no_such_job(job_id)

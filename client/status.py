@@ -182,8 +182,10 @@ async def _running(
     tiles = pending_tiles(activities)
     status = progress.complete(status, tiles)
     at_work = sum(t.status in (TileStatus.LEASED, TileStatus.PROGRESSING) for t in tiles)
-    attempts = status.attempts
+    attempts, rate = status.attempts, sum(t.per_second for t in tiles)
     updates: dict[str, Any] = {
+        "samples_per_second": rate,
+        "seconds_left": (1.0 - status.progress) * status.samples.target / rate if rate > 0 else None,
         "tiles": status.tiles.model_copy(update={"running": at_work}),
         "attempts": attempts.model_copy(
             update={

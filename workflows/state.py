@@ -195,6 +195,7 @@ class FrameState:
             attempts=AttemptCounts(
                 total=counts.attempts, lost=counts.attempts_lost, yielded=counts.attempts_yielded
             ),
+            dead_tiles=tuple(tile_at(plan, number).tile_id for number in sorted(self.dead)) if plan else (),
             error=self.last_failure,
             result=self.result,
             input_hash=plan.sample_key if plan else None,

@@ -281,6 +281,8 @@ async def test_unknown_jobs_and_bad_filters_are_exit_code_2(desk: Desk) -> None:
         ("fetch", "frame-none", "-o", "a.exr"),
         ("list", "--status", "happy"),
         ("list", "--project", "x' OR 1=1"),
+        ("list", "--scene", "a'.glb"),
+        ("list", "--since", "yesterday"),
         ("list", "--limit", "0"),
     ):
         refused = await desk.run(*words)

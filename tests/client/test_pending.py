@@ -47,6 +47,21 @@ def test_a_tile_that_beats_has_what_it_says() -> None:
     assert (tile.samples, tile.done, tile.begun, tile.lost) == (7, 700, 1, 0)
 
 
+def test_a_tile_says_how_fast_it_is_and_why_its_last_attempt_failed() -> None:
+    info = failed(ErrorCode.OUT_OF_MEMORY, at=90)
+    info.state = STARTED
+    info.heartbeat_details.payloads[0].data = json.dumps(BEAT | {"per_second": 50.5}).encode()
+    (tile,) = pending_tiles([info])
+    assert tile.per_second == 50.5
+    assert tile.failure is not None and tile.failure.code is ErrorCode.OUT_OF_MEMORY
+    document = json.loads(json.dumps(tile.document()))
+    assert document["failure"]["worker"] == "worker 2" and document["beat_at"].startswith(
+        "1970-01-01T00:01:41"
+    )
+    info.state = SCHEDULED  # it waits: nothing renders
+    assert pending_tiles([info])[0].per_second == 0.0
+
+
 def test_a_tile_that_waits_for_its_next_attempt_has_what_is_stored() -> None:
     (tile,) = pending_tiles([activity(SCHEDULED, BEAT, attempt=2)])
     assert tile.status is TileStatus.FAILED_RETRYABLE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client.rate import ENOUGH_SECONDS, RATE_SECONDS, Rate, count, duration
+from client.rate import ENOUGH_SECONDS, RATE_SECONDS, Rate, count, duration, rate_text
 from contracts import FrameStatus
 from tests.client.test_report import job
 
@@ -52,3 +52,11 @@ def test_lost_samples_and_pauses_begin_anew() -> None:
 def test_numbers_that_people_read() -> None:
     assert [count(n) for n in (0, 999, 1234, 5.6e6, 7e9)] == ["0", "999", "1.2 k", "5.6 M", "7.0 G"]
     assert [duration(s) for s in (0.4, 59, 61, 3725)] == ["0 s", "59 s", "1 min 01 s", "1 h 02 min"]
+
+
+def test_one_look_tells_the_time_by_the_running_tiles() -> None:
+    status = job(progress=0.5, samples_per_second=1500.0, seconds_left=90.0)
+    assert rate_text(status) == ", 1.5 k samples/s, 1 min 30 s left"
+    assert Rate().text(status, 0.0) == rate_text(status)
+    assert rate_text(job(FrameStatus.PAUSED, samples_per_second=1500.0, seconds_left=90.0)) == ""
+    assert rate_text(job()) == ""

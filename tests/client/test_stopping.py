@@ -151,6 +151,4 @@ async def test_progress_does_not_go_back_over_a_pause_and_a_cancel(desk: Desk) -
         desk.farm.prepare = never
         again = await desk.run("submit", str(desk.scene), "--spp", "8")
         assert (again.content["status"], again.content["progress"]) == ("queued", pytest.approx(5 / 8))
-        listed = (await desk.run("list", "--project", desk.folder.name)).content["frames"]
-        assert [row["progress"] for row in listed] == [pytest.approx(5 / 8)]
         await desk.client.get_workflow_handle(job).terminate()
