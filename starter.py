@@ -149,17 +149,13 @@ def make_parser() -> argparse.ArgumentParser:
     film.add_argument(
         *("-o", "--output"), required=True, metavar="FILE", help="by its extension: .mp4, .mov, .mkv or .webm"
     )
-    listing = command("list", "the frames that Temporal knows, newest first", list_jobs)
-    listing.add_argument("--status", help="only frames of this status")
-    listing.add_argument("--project", help="only frames of this project")
-    listing.add_argument(
-        "--scene", metavar="FILE", help="only frames of this scene file, as the list shows it"
-    )
-    listing.add_argument(
-        "--since", metavar="AGE", help="only frames started within it, for example 2d or 12h"
-    )
-    listing.add_argument("--older-than", metavar="AGE", help="only frames started before it")
-    listing.add_argument("--limit", type=int, default=50, help="at most so many (default: 50)")
+    listing = command("list", "the sequences and frames that Temporal knows, newest first", list_jobs)
+    listing.add_argument("--status", help="only jobs of this status")
+    listing.add_argument("--project", help="only jobs of this project")
+    listing.add_argument("--scene", metavar="FILE", help="only jobs of this scene file, as the list shows it")
+    listing.add_argument("--since", metavar="AGE", help="only jobs started within it, for example 2d or 12h")
+    listing.add_argument("--older-than", metavar="AGE", help="only jobs started before it")
+    listing.add_argument("--limit", type=int, default=50, help="at most so many of each (default: 50)")
     verify = job_command(
         "verify", "prove that a published picture is what it claims to be", of_one_frame(verify_job)
     )

@@ -1,4 +1,4 @@
-"""`tessera list`: the frames that Temporal knows, newest first."""
+"""`tessera list`: the sequences and frames that Temporal knows, newest first."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from client.options import age as duration_of
 from client.report import percent_of
 from client.session import session
 from client.status import CLOSED
-from contracts import FrameStatus
+from contracts import FrameStatus, SequenceStatus
 from settings import Settings
 from workflows import attributes
-from workflows.launch import PICTURE_MEMO
+from workflows.launch import FRAMES_MEMO, PICTURE_MEMO
 
 PAGE = 1000
 """The most that Temporal gives in one answer."""
@@ -26,31 +26,34 @@ COLUMNS = ("STATUS", "PROGRESS", "FRAME", "SIZE", "SPP", "AGE", "SCENE", "JOB")
 
 
 async def list_jobs(given: argparse.Namespace, settings: Settings) -> ExitCode:
-    query = listing_query(given, datetime.now(UTC))
-    if given.limit < 1:
+    """Sequences come first: their frames, which start after them, would push them out of the list."""
+    filters, limit = listing_filters(given, datetime.now(UTC)), given.limit
+    if limit < 1:
         raise BadInput("--limit: must be at least 1")
+    sequences, frames = [], []
     async with session(settings) as opened:
-        rows = []
         if not opened.is_new:
-            rows = await opened.reach(lambda client: _rows(client, query, given.limit))
-        if not rows:
-            such = " such" if " AND " in query else ""
-            print(f"no{such} frames in {opened.place}", file=sys.stderr)
+            sequences = await opened.reach(lambda c: _rows(c, "SequenceWorkflow", filters, limit))
+            frames = await opened.reach(lambda c: _rows(c, "FrameWorkflow", filters, limit))
+        if not sequences and not frames:
+            print(f"no{' such' if filters else ''} frames in {opened.place}", file=sys.stderr)
+    rows = sequences[:limit] + frames[:limit]
     if given.json:
-        print_document({"frames": rows[: given.limit]})
+        print_document({"sequences": sequences[:limit], "frames": frames[:limit]})
     elif rows:
-        print(table(rows[: given.limit], datetime.now(UTC)))
-    if len(rows) > given.limit:
-        print(f"only the newest {given.limit} are shown; --limit N shows more", file=sys.stderr)
+        print(table(rows, datetime.now(UTC)))
+    if max(len(sequences), len(frames)) > limit:
+        print(f"only the newest {limit} are shown; --limit N shows more", file=sys.stderr)
     return ExitCode.DONE
 
 
-def listing_query(given: argparse.Namespace, now: datetime) -> str:
-    """Temporal's list filter. Raises BadInput for what is no status, no age, or cannot be searched for."""
-    parts = ["WorkflowType = 'FrameWorkflow'"]
+def listing_filters(given: argparse.Namespace, now: datetime) -> list[str]:
+    """Of Temporal's list filter. Raises BadInput for what is no status, no age, or cannot be searched for."""
+    parts = []
     if given.status is not None:
-        if given.status not in set(FrameStatus):
-            raise BadInput(f"--status: {given.status!r} is no status; one of {', '.join(FrameStatus)}")
+        statuses = dict.fromkeys([*FrameStatus, *SequenceStatus])
+        if given.status not in statuses:
+            raise BadInput(f"--status: {given.status!r} is no status; one of {', '.join(statuses)}")
         parts.append(f"RenderStatus = '{given.status}'")
     for option, attribute in (("project", "RenderProject"), ("scene", "RenderScene")):
         value = getattr(given, option)
@@ -62,14 +65,15 @@ def listing_query(given: argparse.Namespace, now: datetime) -> str:
         text = getattr(given, option)
         if text is not None:
             parts.append(f"StartTime {sign} '{(now - duration_of(text)).isoformat()}'")
-    return " AND ".join(parts)
+    return parts
 
 
-async def _rows(client: Client, query: str, limit: int) -> list[dict[str, Any]]:
+async def _rows(client: Client, workflow: str, filters: list[str], limit: int) -> list[dict[str, Any]]:
     """One row more than asked for where there are more."""
+    query = " AND ".join([f"WorkflowType = '{workflow}'", *filters])
     found: dict[str, WorkflowExecution] = {}
     async for execution in client.list_workflows(query, page_size=min(limit + 1, PAGE)):
-        found.setdefault(execution.id, execution)  # an older run of the same frame comes later
+        found.setdefault(execution.id, execution)  # an older run of the same job comes later
         if len(found) > limit:
             break
     return [await _row(execution) for execution in found.values()]
@@ -81,12 +85,13 @@ async def _row(execution: WorkflowExecution) -> dict[str, Any]:
     found = execution.typed_search_attributes
     picture = await execution.memo_value(PICTURE_MEMO, {})
     status = CLOSED.get(execution.status or WorkflowExecutionStatus.RUNNING, found.get(attributes.STATUS))
+    frames = await execution.memo_value(FRAMES_MEMO, None)
     return {
         "job_id": execution.id,
         "status": status,
         "project": found.get(attributes.PROJECT),
         "scene": found.get(attributes.SCENE),
-        "frame": found.get(attributes.FRAME),
+        **({"frame": found.get(attributes.FRAME)} if frames is None else {"frames": frames}),
         "size": picture.get("size"),
         "samples_per_pixel": picture.get("spp"),
         "progress": found.get(attributes.PROGRESS),
@@ -110,7 +115,7 @@ def _cells(row: dict[str, Any], now: datetime) -> tuple[str, ...]:
     return (
         str(row["status"] or "unknown"),
         percent_of(row["progress"] or 0.0).rjust(len("PROGRESS")),
-        str(row["frame"] if row["frame"] is not None else ""),
+        f"all {row['frames']}" if "frames" in row else str(row["frame"] if row["frame"] is not None else ""),
         row["size"] or "auto",
         str(row["samples_per_pixel"] or ""),
         age((now - started).total_seconds()),

@@ -180,6 +180,8 @@ async def status(given: argparse.Namespace, settings: Settings) -> ExitCode:
 
 
 async def watch(given: argparse.Namespace, settings: Settings) -> ExitCode:
+    if given.picture:
+        raise BadInput("--picture: of a frame; of a sequence `tessera contact-sheet` writes one")
     async with session(settings) as opened:
         report = await _watch(opened, await look(opened, given.job), lambda now: None)
         print_report(given, sequences.recorded(opened.store, given.job), report)

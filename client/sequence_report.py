@@ -14,9 +14,9 @@ SHOWN_FAILURES = 5
 
 HINTS = {
     SequenceStatus.PAUSED: "`tessera resume` goes on",
-    SequenceStatus.AWAITING_APPROVAL: "look at the frames, then `tessera approve`, or `tessera cancel`",
+    SequenceStatus.AWAITING_APPROVAL: "`tessera contact-sheet` shows them; `tessera approve` renders the rest",
     SequenceStatus.DEAD_LETTERED: "`tessera retry` when the cause is mended, or `tessera cancel`",
-    SequenceStatus.FAILED_TERMINAL: "mend the cause and submit again: what is published is kept",
+    SequenceStatus.FAILED_TERMINAL: "`tessera retry` tries them again; what is published is kept",
 }
 
 Show = Callable[[SequenceReport], None]
