@@ -48,6 +48,8 @@ Command = Callable[[argparse.Namespace, Settings], Coroutine[Any, Any, ExitCode]
 EXAMPLES = """examples:
   tessera render scene.glb -o picture.exr -o picture.png --size 1920x1080 --spp 256
   tessera render shot.gltf -o 'shot.####.png' --frames 1-100x2
+  tessera submit shot.gltf --frames 1-240 --every 10     each tenth first, the others when you approve
+  tessera contact-sheet JOB -o sheet.png                 tessera approve JOB
   tessera render bunny.ply -o bunny.png --environment sky.hdr --look-from 0,1,3 --look-at 0,0,0
   tessera submit scene.glb                 prints the job's id
   tessera watch JOB                        tessera fetch JOB -o picture.exr
@@ -225,7 +227,7 @@ def run() -> NoReturn:
 def _what_goes_on() -> str:
     if temporal_address() is None:
         return "the embedded farm stops unless `tessera dev` runs; the same command continues from here"
-    return "the frame goes on: see `tessera list`, `tessera watch JOB`, `tessera cancel JOB`"
+    return "it goes on: see `tessera list`, `tessera watch JOB`, `tessera cancel JOB`"
 
 
 if __name__ == "__main__":

@@ -19,12 +19,14 @@ def add_scene_options(parser: argparse.ArgumentParser) -> None:
     """What `render` and `submit` have in common."""
     parser.add_argument("scene", metavar="SCENE", type=Path, help=".gltf, .glb, .obj or .ply")
     parser.add_argument("--project", help="whose frame it is (default: TESSERA_PROJECT, else 'default')")
-    parser.add_argument("--frames", default="1", help="1-100x2,3,7; x is the step (default: 1)")
+    parser.add_argument(
+        "--frames", default="1", help="1-240, 1-100x2 (x is the step) or 1,3,5-10 (default: 1)"
+    )
     parser.add_argument(
         "--every",
         type=int,
         metavar="N",
-        help="first each Nth of the frames; the rest after `tessera approve`",
+        help="first each Nth of the frames, for example 10; the rest after `tessera approve`",
     )
     parser.add_argument("--priority", type=int, default=50, help="0 to 100, higher first (default: 50)")
     parser.add_argument("--tile", type=int, metavar="N", help="edge of a tile in pixels, at most 128")

@@ -14,7 +14,7 @@ SHOWN_FAILURES = 5
 
 HINTS = {
     SequenceStatus.PAUSED: "`tessera resume` goes on",
-    SequenceStatus.AWAITING_APPROVAL: "`tessera contact-sheet` shows them; `tessera approve` renders the rest",
+    SequenceStatus.AWAITING_APPROVAL: "`tessera contact-sheet` shows them; then `tessera approve`",
     SequenceStatus.DEAD_LETTERED: "`tessera retry` when the cause is mended, or `tessera cancel`",
     SequenceStatus.FAILED_TERMINAL: "`tessera retry` tries them again; what is published is kept",
 }

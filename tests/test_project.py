@@ -58,7 +58,7 @@ SKIPS = {
 }
 
 LONGEST_FILE = 350
-LONGER_FILES = {"contracts.py": 750}
+LONGER_FILES = {"contracts.py": 800}
 """contracts.py holds every model that crosses a process; the design wants those in one place."""
 
 
