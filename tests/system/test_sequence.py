@@ -20,6 +20,7 @@ EVENTS = 4_000
 """Of history that a run may have: Temporal's own advice is to continue as new a little above."""
 
 
+@pytest.mark.timeout(900)
 def test_two_hundred_frames_under_kills_and_restarts(farm: Farm) -> None:
     """The client is killed while it submits; tile and control workers are killed, and the server is started
     again from its database. All frames are published but the one that cannot be, and that one is named."""
