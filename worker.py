@@ -27,7 +27,12 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from settings import Settings, connect
+from telemetry.attempts import AttemptInterceptor
+from telemetry.backlog import BacklogPoller
 from telemetry.logs import configure_logs
+from telemetry.metrics import Metrics
+from telemetry.process import places, watch_process
+from telemetry.traces import end_traces
 from workflows import policies, queues
 
 ROLES = ("control", "tiles", "isolated")
@@ -55,7 +60,15 @@ def control_workers(client: Client, name: str) -> list[Worker]:
     ]
 
 
-def render_workers(client: Client, settings: Settings, role: str, name: str) -> list[Worker]:
+def meter_of(client: Client) -> MetricMeter:
+    runtime = client.service_client.config.runtime
+    assert runtime is not None  # connect() made it
+    return runtime.metric_meter
+
+
+def render_workers(
+    client: Client, settings: Settings, role: str, name: str, metrics: Metrics
+) -> list[Worker]:
     """The workers of a rendering process. They share the store, the scenes and the compiled kernels."""
     from activities.finalize import FinalizeActivities
     from activities.prepare import PrepareActivities
@@ -64,15 +77,16 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     from activities.tiles import TileActivities
     from store import open_store
     from store.blobs import prove_writable
+    from store.measured import MeasuredStore
     from tracer import engine
     from tracer.render import warm
 
     log.info("kernels ready", extra={"seconds": round(warm(), 2)})
     fingerprint = engine.fingerprint()
-    store = open_store(settings.store_url)
+    store = MeasuredStore(open_store(settings.store_url), metrics.observe_store)
     prove_writable(store)
-    scenes = SceneCache(store, settings.cached_scenes)
-    tiles = TileActivities(store, scenes, settings.checkpoint_seconds, name)
+    scenes = SceneCache(store, settings.cached_scenes, metrics=metrics)
+    tiles = TileActivities(store, scenes, settings.checkpoint_seconds, name, metrics)
 
     def worker(queue: str, slots: int, activities: list[object]) -> Worker:
         return Worker(
@@ -86,11 +100,12 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
             default_heartbeat_throttle_interval=policies.HEARTBEAT_THROTTLE,
             graceful_shutdown_timeout=policies.GRACEFUL_SHUTDOWN,
             identity=name,
+            interceptors=[AttemptInterceptor(metrics, name)],
         )
 
     if role == "isolated":
         return [worker(queues.isolated(fingerprint), 1, [tiles.render_tile])]
-    prepare = PrepareActivities(store, scenes, fingerprint, name)
+    prepare = PrepareActivities(store, scenes, fingerprint, name, metrics)
     records = RecordActivities(store, name)
     service: list[object] = [
         prepare.prepare_frame,
@@ -102,7 +117,7 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     return [
         worker(queues.tiles(fingerprint), settings.slots, [tiles.render_tile]),
         worker(queues.SERVICE, 1, service),
-        worker(queues.finalize(fingerprint), 1, [FinalizeActivities(store, name).finalize_frame]),
+        worker(queues.finalize(fingerprint), 1, [FinalizeActivities(store, name, metrics).finalize_frame]),
     ]
 
 
@@ -115,21 +130,53 @@ async def run_role(role: str, settings: Settings, supervisor: int | None = None)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    client = await connect(metrics_address=settings.metrics_address)
+    client = await connect(metrics_address=settings.metrics_address, service=f"tessera-{role}")
     name = identity(role)
+    metrics = Metrics(meter_of(client))
     if role == "control":
         await register_search_attributes(client)
         workers = control_workers(client, name)
     else:
-        workers = await asyncio.to_thread(render_workers, client, settings, role, name)
-    log.info("polling", extra={"role": role, "queues": [w.task_queue for w in workers]})
+        workers = await asyncio.to_thread(render_workers, client, settings, role, name, metrics)
+    log.info("polling", extra={"role": role, "worker": name, "queues": [w.task_queue for w in workers]})
     running = [asyncio.create_task(worker.run()) for worker in workers]
+    gauges = start_gauges(client, settings, role, metrics) if settings.metrics_address else []
     stopping = asyncio.create_task(_wait(stop, supervisor))
     await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
     log.info("draining", extra={"role": role})
     await asyncio.gather(*(worker.shutdown() for worker in workers))
     await asyncio.gather(*running)  # raises what ended a worker, if it was not the signal
-    stopping.cancel()
+    for task in (stopping, *gauges):
+        task.cancel()
+
+
+def start_gauges(
+    client: Client, settings: Settings, role: str, metrics: Metrics
+) -> list[asyncio.Task[NoReturn]]:
+    """Sets what nobody counts, for as long as the process lives. Nothing of it may end a worker."""
+    from workflows import attributes
+
+    async def guarded(work: Coroutine[Any, Any, NoReturn]) -> NoReturn:  # type: ignore[misc]
+        try:
+            await work
+        except Exception:
+            log.exception("gauges stand still from now on")
+            raise
+
+    works = [watch_process(metrics, {} if role == "control" else places(settings.store_url))]
+    if role == "control":
+        states = [status.value for status in FrameStatus if not status.is_final]
+        poller = BacklogPoller(
+            client,
+            meter_of(client),
+            states,
+            queues.FIXED,
+            queues.of_engine,
+            attributes.STATUS,
+            attributes.ENGINE,
+        )
+        works.append(poller.run())
+    return [asyncio.create_task(guarded(work)) for work in works]
 
 
 async def _wait(stop: asyncio.Event, supervisor: int | None) -> None:

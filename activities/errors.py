@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
+from activities.attempt import tell_end
 from contracts import ErrorCode
 from store import errors as store
 from tracer import errors as tracer
@@ -69,7 +70,10 @@ def coded_errors(worker: str) -> Iterator[None]:
     """
     try:
         yield
-    except (ApplicationError, CancelledError, asyncio.CancelledError):
+    except (CancelledError, asyncio.CancelledError):
+        tell_end("stopped")
+        raise
+    except ApplicationError:
         raise
     except Exception as error:
         code, info = code_of(error), activity.info()
@@ -78,8 +82,9 @@ def coded_errors(worker: str) -> Iterator[None]:
             message = f"{type(error).__name__}: {message}"
         logging.getLogger("tessera").warning(
             "attempt failed",
-            extra={"code": code, "activity": info.activity_id, "attempt": info.attempt, "error": message},
+            extra={"code": code, "attempt": info.attempt, "error": message},
         )
+        tell_end(code)
         raise ApplicationError(
             message,
             {"attempt": info.attempt, "worker": worker},

@@ -10,11 +10,12 @@ Meters of what a workflow decides are in workflows/metrics.py, those of queues i
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from temporalio.common import MetricMeter
+from temporalio.common import MetricHistogramFloat, MetricMeter
 
 SHORT = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 """Calls of the store: a local write takes a millisecond, and one is given up after about 20 s."""
@@ -60,7 +61,7 @@ class Metrics:
         self.duplicates = count(
             "tessera_duplicates_suppressed", "Work met that was done already: plan, checkpoint, manifest"
         )
-        self.leases = count("tessera_lease_events", "Leases: acquired, held (by another), renewed, lost")
+        self.leases = count("tessera_lease_events", "Leases: acquired, renewed, unrenewed (the store failed), lost, released")
         self.scenes = count("tessera_scene_requests", "Asked of the scene cache: hit, miss, shared (a build)")
         self.scene_memory = gauge("tessera_scene_cache_bytes", "Memory of the prepared scenes in the cache")
         self.memory = gauge("tessera_process_resident_memory_bytes", "Resident memory of the process")
@@ -97,3 +98,17 @@ class Metrics:
     def observe_store(self, operation: str, result: str, seconds: float) -> None:
         """What store.measured tells of every call."""
         self.store_seconds.record(seconds, {"operation": operation, "result": result})
+
+
+UNMEASURED = Metrics()
+"""Meters that count nothing."""
+
+
+@contextmanager
+def timed(histogram: MetricHistogramFloat) -> Iterator[None]:
+    """Records the seconds that the block takes, however it ends."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        histogram.record(time.monotonic() - began)
