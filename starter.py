@@ -31,6 +31,7 @@ from client.listing import list_jobs
 from client.options import add_output_options, add_scene_options
 from client.upkeep import collect_garbage, verify_job
 from settings import Settings, temporal_address
+from telemetry.traces import end_traces
 
 __all__ = ["main", "render_frame", "submit_frame"]
 
@@ -146,6 +147,7 @@ def run() -> NoReturn:
     client may still be handing an answer to Python, which crashes about one short command in thirty
     (temporalio/sdk-python issue 300), and the exit code is a contract."""
     code = main()
+    end_traces()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

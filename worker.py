@@ -18,19 +18,21 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from temporalio.client import Client
+from temporalio.common import MetricMeter
 from temporalio.worker import Worker
 
+from contracts import ErrorCode, FrameStatus
 from settings import Settings, connect
 from telemetry.attempts import AttemptInterceptor
 from telemetry.backlog import BacklogPoller
 from telemetry.logs import configure_logs
-from telemetry.metrics import Metrics
+from telemetry.metrics import Metrics, counter
 from telemetry.process import places, watch_process
 from telemetry.traces import end_traces
 from workflows import policies, queues
@@ -155,28 +157,33 @@ def start_gauges(
 ) -> list[asyncio.Task[NoReturn]]:
     """Sets what nobody counts, for as long as the process lives. Nothing of it may end a worker."""
     from workflows import attributes
+    from workflows.metrics import DEAD_LETTERS
 
-    async def guarded(work: Coroutine[Any, Any, NoReturn]) -> NoReturn:  # type: ignore[misc]
-        try:
-            await work
-        except Exception:
-            log.exception("gauges stand still from now on")
-            raise
-
-    works = [watch_process(metrics, {} if role == "control" else places(settings.store_url))]
+    works: list[Coroutine[Any, Any, NoReturn]] = [
+        watch_process(metrics, {} if role == "control" else places(settings.store_url))
+    ]
     if role == "control":
+        counter(meter_of(client), *DEAD_LETTERS, code=ErrorCode)
         states = [status.value for status in FrameStatus if not status.is_final]
         poller = BacklogPoller(
             client,
             meter_of(client),
-            states,
-            queues.FIXED,
-            queues.of_engine,
-            attributes.STATUS,
-            attributes.ENGINE,
+            states=states,
+            queues=queues.FIXED,
+            queues_of=queues.of_engine,
+            status=attributes.STATUS,
+            engine=attributes.ENGINE,
         )
         works.append(poller.run())
-    return [asyncio.create_task(guarded(work)) for work in works]
+    tasks = [asyncio.create_task(work) for work in works]
+    for task in tasks:
+        task.add_done_callback(_tell_of_end)
+    return tasks
+
+
+def _tell_of_end(task: asyncio.Task[NoReturn]) -> None:
+    if not task.cancelled():
+        log.error("gauges stand still from now on", exc_info=task.exception())
 
 
 async def _wait(stop: asyncio.Event, supervisor: int | None) -> None:
@@ -216,7 +223,7 @@ def supervise(settings: Settings) -> int:
     children: dict[str, subprocess.Popen[bytes]] = {}
     next_start = dict.fromkeys(ROLES, 0.0)
     while not stopping:
-        for role in ROLES:
+        for place, role in enumerate(ROLES):
             child = children.get(role)
             if child is not None and child.poll() is None:
                 continue
@@ -235,7 +242,8 @@ def supervise(settings: Settings) -> int:
                         "--slots",
                         str(settings.slots),
                         SUPERVISED,
-                    ]
+                    ],
+                    env=os.environ | nth_metrics_address(settings, place),
                 )
         time.sleep(0.1)
     for child in children.values():
@@ -243,6 +251,14 @@ def supervise(settings: Settings) -> int:
     for child in children.values():
         child.wait()
     return 0
+
+
+def nth_metrics_address(settings: Settings, number: int) -> dict[str, str]:
+    """The environment of a supervised worker: two cannot serve on one port, so each gets the next one."""
+    if not settings.metrics_address:
+        return {}
+    host, _, port = settings.metrics_address.rpartition(":")
+    return {"TESSERA_METRICS_ADDRESS": f"{host}:{int(port) + number}"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -266,6 +282,7 @@ def run() -> NoReturn:
     """The program. It leaves the interpreter's own end out: there a thread of Temporal's core can wait for
     ever for Python (temporalio/sdk-python issue 300), and a worker that has drained has to be gone."""
     code = main()
+    end_traces()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

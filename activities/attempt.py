@@ -7,7 +7,6 @@ from typing import Any
 
 from temporalio import activity
 
-
 _told: ContextVar[dict[str, Any]] = ContextVar("told")
 """What this attempt's last heartbeat said. Every attempt runs in a context of its own."""
 

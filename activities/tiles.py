@@ -213,8 +213,10 @@ def render_to(
     with structlog.contextvars.bound_contextvars(tile_id=tile.tile_id):
         rendering = Rendering(stored, scene, report)
         while rendering.done < stored.target:
-            where = {"tile_id": tile.tile_id, "first_sample": rendering.done}
-            with span("render wave", **where), timed(metrics.wave_seconds):
+            with (
+                span("render wave", tile_id=tile.tile_id, first_sample=rendering.done),
+                timed(metrics.wave_seconds),
+            ):
                 rendering.wave(checkpoint_seconds)
             if rendering.done < stored.target:
                 _checkpoint(stored, rendering.film, rendering.done)

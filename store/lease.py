@@ -155,6 +155,7 @@ def acquire(
     owner: str,
     ttl: float,
     clock: Callable[[], float] = time.monotonic,
+    *,
     tell: Tell = unheard,
 ) -> Lease:
     """Takes the lease for `ttl` seconds (10 or more: a store's clock may have a grain of a second).

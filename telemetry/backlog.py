@@ -38,6 +38,7 @@ class BacklogPoller:
         self,
         client: Client,
         meter: MetricMeter,
+        *,
         states: Sequence[str],
         queues: Queues,
         queues_of: Callable[[str], Queues],

@@ -12,10 +12,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import product
 
-from temporalio.common import MetricHistogramFloat, MetricMeter
+from temporalio.common import MetricCounter, MetricHistogramFloat, MetricMeter
+
+from contracts import ErrorCode
 
 SHORT = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 """Calls of the store: a local write takes a millisecond, and one is given up after about 20 s."""
@@ -40,29 +43,70 @@ BUCKETS: dict[str, tuple[float, ...]] = {
 """Upper bounds in seconds."""
 
 
+ACTIVITIES = ("prepare_frame", "render_tile", "finalize_frame")
+"""Those that matter for alerts: their series are there from the start."""
+
+
+def counter(meter: MetricMeter, name: str, text: str, **labels: Iterable[str]) -> MetricCounter:
+    """A counter with a series at zero for every combination of the labels' values. Prometheus sees no
+    increase in a series that begins with its first event, and no alert would tell of it."""
+    made = meter.create_counter(name, text)
+    for values in product(*labels.values()):
+        made.add(0, dict(zip(labels, values, strict=True)))
+    return made
+
+
 class Metrics:
     """The meters of one process. Made once; adding to a counter takes about a microsecond."""
 
     def __init__(self, meter: MetricMeter = MetricMeter.noop) -> None:
-        count, gauge = meter.create_counter, meter.create_gauge
-        self.attempts = count("tessera_attempts", "Attempts of activities that have begun, by activity")
-        self.retries = count("tessera_retries", "Attempts after the first, by why the one before ended")
-        self.failures = count("tessera_attempt_failures", "Attempts that failed, by activity and error code")
+        def count(name: str, text: str, **labels: Iterable[str]) -> MetricCounter:
+            return counter(meter, name, text, **labels)
+
+        gauge = meter.create_gauge
+        self.attempts = count(
+            "tessera_attempts", "Attempts of activities that have begun", activity=ACTIVITIES
+        )
+        self.retries = count(
+            "tessera_retries",
+            "Attempts after the first, by why the one before ended; worker_lost: it could not say",
+            activity=ACTIVITIES,
+            code=ErrorCode,
+        )
+        self.failures = count(
+            "tessera_attempt_failures",
+            "Attempts that failed and could say so, by error code",
+            activity=ACTIVITIES,
+            code=ErrorCode,
+        )
         self.checkpoints = count(
             "tessera_checkpoints",
             "Films: written, known (stored by another attempt), resumed, refused (damaged), unstored",
+            result=("written", "known", "resumed", "refused", "unstored"),
         )
-        self.tiles = count("tessera_tiles_finished", "Tiles that reached their samples, by how they began")
+        self.tiles = count(
+            "tessera_tiles_finished", "Tiles that reached their samples", start=("fresh", "resumed")
+        )
         self.samples_rendered = count("tessera_samples_rendered", "Pixels times samples that were rendered")
         self.samples_resumed = count("tessera_samples_resumed", "Pixels times samples taken from checkpoints")
         self.samples_lost = count(
             "tessera_samples_lost", "Pixels times samples that an ended attempt had told of and not stored"
         )
         self.duplicates = count(
-            "tessera_duplicates_suppressed", "Work met that was done already: plan, checkpoint, manifest"
+            "tessera_duplicates_suppressed",
+            "Work that was met and had been done already",
+            kind=("plan", "checkpoint", "manifest"),
         )
-        self.leases = count("tessera_lease_events", "Leases: acquired, renewed, unrenewed (the store failed), lost, released")
-        self.scenes = count("tessera_scene_requests", "Asked of the scene cache: hit, miss, shared (a build)")
+        self.leases = count(
+            "tessera_lease_events",
+            "What happened to leases; unrenewed: the store failed",
+            event=("acquired", "renewed", "unrenewed", "lost", "released"),
+        )
+        self.scenes = count(
+            "tessera_scene_requests",
+            "Scenes asked of the cache; shared: another thread was building it",
+            result=("hit", "miss", "shared"),
+        )
         self.scene_memory = gauge("tessera_scene_cache_bytes", "Memory of the prepared scenes in the cache")
         self.memory = gauge("tessera_process_resident_memory_bytes", "Resident memory of the process")
         self.disk_free = gauge("tessera_disk_free_bytes", "Free room, by place: store (if local), temporary")
