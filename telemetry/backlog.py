@@ -18,6 +18,8 @@ from temporalio.client import Client
 from temporalio.common import MetricMeter, SearchAttributeKey
 from temporalio.service import RPCError
 
+from telemetry.metrics import counter
+
 PERIOD = 10.0
 """Seconds between two polls: about as often as Prometheus scrapes, and a dozen cheap calls each."""
 RPC_TIMEOUT = timedelta(seconds=5)
@@ -57,16 +59,16 @@ class BacklogPoller:
             "tessera_queue_oldest_task_age_seconds", "Age of the task that has waited longest; 0 if none"
         )
         self._frames = gauge("tessera_frames", "Frames that have not ended, by state")
-        self._fresh = meter.create_counter("tessera_backlog_polls", "Polls of Temporal, by result")
+        self._polls = counter(meter, "tessera_backlog_polls", "Polls of Temporal", result=("ok", "failed"))
 
     async def run(self) -> NoReturn:
         """Polls for ever. A Temporal that is away for a while is no reason to end a worker."""
         while True:
             try:
                 await self.poll()
-                self._fresh.add(1, {"result": "ok"})
+                self._polls.add(1, {"result": "ok"})
             except RPCError as error:
-                self._fresh.add(1, {"result": "failed"})
+                self._polls.add(1, {"result": "failed"})
                 log.warning("backlog not polled", extra={"error": error.message})
             await asyncio.sleep(PERIOD)
 
