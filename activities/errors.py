@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from activities.attempt import Stalled, watched
+from activities.attempt import Stalled, tell_end, watched
 from contracts import ErrorCode
 from store import errors as store
 from tracer import errors as tracer
@@ -76,7 +76,10 @@ def coded_errors(worker: str) -> Iterator[None]:
     try:
         with watched():
             yield
-    except (ApplicationError, CancelledError, asyncio.CancelledError):
+    except (CancelledError, asyncio.CancelledError):
+        tell_end("stopped")
+        raise
+    except ApplicationError:
         raise
     except Exception as error:
         code, info = code_of(error), activity.info()
@@ -85,9 +88,10 @@ def coded_errors(worker: str) -> Iterator[None]:
             message = f"{type(error).__name__}: {message}"
         logging.getLogger("tessera").warning(
             "attempt failed",
-            extra={"code": code, "activity": info.activity_id, "attempt": info.attempt, "error": message},
+            extra={"code": code, "attempt": info.attempt, "error": message},
             exc_info=code is ErrorCode.INTERNAL,
         )
+        tell_end(code)
         raise ApplicationError(
             message[:MESSAGE_LIMIT],
             {"attempt": info.attempt, "worker": worker},

@@ -13,6 +13,7 @@ from activities.scenes import SceneCache
 from contracts import ErrorCode, FramePlan, FrameRequest
 from store import NotFound, Store, layout
 from store.blobs import keep_young, put_record
+from telemetry.metrics import UNMEASURED, Metrics
 from tracer.build import PreparedScene
 from tracer.film import new_film
 from tracer.render import render_samples
@@ -25,7 +26,10 @@ PROBE_EDGE = 16
 
 
 class PrepareActivities:
-    def __init__(self, store: Store, scenes: SceneCache, engine: str, worker: str) -> None:
+    def __init__(
+        self, store: Store, scenes: SceneCache, engine: str, worker: str, metrics: Metrics = UNMEASURED
+    ) -> None:
+        self._metrics = metrics
         self._store = store
         self._scenes = scenes
         self._engine = engine
@@ -50,6 +54,7 @@ class PrepareActivities:
             return None
         if not keep_young(self._store, key, stat, data):
             return None
+        self._metrics.duplicates.add(1, {"kind": "plan"})
         return FramePlan.model_validate_json(data)
 
     def _make(self, sample_key: str, request: FrameRequest) -> FramePlan:

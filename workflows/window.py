@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, RetryState, is_cancelled_exception
 
-from workflows import policies, queues
+from workflows import metrics, policies, queues
 from workflows.failures import to_failure
 from workflows.state import FrameState
 from workflows.tiling import group_size, tile_at
@@ -139,12 +139,14 @@ class TileWindow:
             if is_cancelled_exception(error) or failure.code.is_terminal:
                 raise
             self._state.last_failure = failure
+            metrics.round_ended("failed", alone)
             used_up = error.retry_state == RetryState.MAXIMUM_ATTEMPTS_REACHED
             attempts = _round_policy(alone).maximum_attempts if used_up else failure.attempt
             self._state.count(attempts=attempts, attempts_lost=attempts)
             self._state.count_attempts(group, attempts)
             await self._settle(group, task, failure, alone)
             return None
+        metrics.round_ended(result.outcome, alone)
         finished = group[: result.finished]
         self._state.rendered.update(finished)
         self._state.worker_of.update(dict.fromkeys(finished, result.worker))

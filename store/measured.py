@@ -1,0 +1,91 @@
+"""A store that tells how long each of its operations took and how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from store.base import BlobStat, Progress, Store, silent
+from store.errors import AlreadyExists, Conflict, NotFound, StoreDenied, StoreFull, StoreUnavailable
+
+Observe = Callable[[str, str, float], None]
+"""(operation, result, seconds)."""
+
+RESULTS: tuple[tuple[type[Exception], str], ...] = (
+    (NotFound, "not_found"),
+    (AlreadyExists, "already_exists"),
+    (Conflict, "conflict"),
+    (StoreUnavailable, "unavailable"),
+    (StoreFull, "full"),
+    (StoreDenied, "denied"),
+)
+"""What an operation ended with; "ok" without an error, "error" with any other one. The first three are
+answers, not faults."""
+
+
+class MeasuredStore:
+    """A Store around another one. observe is called from the thread that called the operation."""
+
+    def __init__(self, store: Store, observe: Observe) -> None:
+        self._store = store
+        self._observe = observe
+
+    @contextmanager
+    def _measured(self, operation: str) -> Iterator[None]:
+        began, result = time.monotonic(), "ok"
+        try:
+            yield
+        except BaseException as error:
+            result = next((name for kind, name in RESULTS if isinstance(error, kind)), "error")
+            raise
+        finally:
+            self._observe(operation, result, time.monotonic() - began)
+
+    def now(self) -> datetime:
+        with self._measured("now"):
+            return self._store.now()
+
+    def put_new(self, key: str, data: bytes | Path, progress: Progress = silent) -> BlobStat:
+        with self._measured("put_new"):
+            return self._store.put_new(key, data, progress)
+
+    def swap(self, key: str, data: bytes | Path, expected: str) -> BlobStat:
+        with self._measured("swap"):
+            return self._store.swap(key, data, expected)
+
+    def get(self, key: str) -> tuple[bytes, BlobStat]:
+        with self._measured("get"):
+            return self._store.get(key)
+
+    def open(self, key: str) -> BinaryIO:
+        """Measures until the stream is there; reading it goes at its reader's pace."""
+        with self._measured("open"):
+            return self._store.open(key)
+
+    def stat(self, key: str) -> BlobStat | None:
+        with self._measured("stat"):
+            return self._store.stat(key)
+
+    def list(self, prefix: str) -> Iterator[BlobStat]:
+        """Measures what the store takes, without what its caller does with each blob."""
+        spent, result = 0.0, "ok"
+        began = time.monotonic()
+        try:
+            for blob in self._store.list(prefix):
+                spent += time.monotonic() - began
+                yield blob
+                began = time.monotonic()
+            spent += time.monotonic() - began
+        except Exception as error:
+            result = next((name for kind, name in RESULTS if isinstance(error, kind)), "error")
+            raise
+        finally:
+            self._observe("list", result, spent)
+
+    def delete(self, key: str, expected: str | None = None) -> None:
+        with self._measured("delete"):
+            self._store.delete(key, expected)
