@@ -13,6 +13,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -106,12 +107,17 @@ class Lease:
 
     def release(self) -> None:
         """Frees it for the next one at once. What is another's by now stays another's."""
+        with suppress(LeaseLost):
+            self.free()
+
+    def free(self) -> None:
+        """`release` that raises LeaseLost where the lease is another's."""
         try:
             self._write(_fresh(self._state, free=True))
         except LeaseLost:
             self._tell("lost", self.fence)
-        else:
-            self._tell("released", self.fence)
+            raise
+        self._tell("released", self.fence)
 
     def _age(self) -> float:
         return self._clock() - self._began
@@ -145,7 +151,7 @@ class Lease:
         was overtaken ran into (a timeout, a cancel, a connection that is gone), that is what there is to say.
         """
         try:
-            self._write(_fresh(self._state, free=True))
+            self.free()
         except LeaseLost:
             if error is not None:
                 raise
