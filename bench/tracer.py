@@ -1,0 +1,149 @@
+"""The tracer beside its peers: `make bench`, or `python -m bench.tracer --help`.
+
+Both sides render the same scene with the same samples, depth and threads, in turns in one process, so that
+whatever else the machine does slows both. A ratio is the peer's time over ours, pair by pair: median (and
+smallest to largest). CPU time counts all threads and is the one to trust on a shared machine. A scene is
+measured only after both pictures agree within their noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.mitsuba_peer import MitsubaScene, set_threads
+from bench.scenes import SCENES
+from tracer.build import PreparedScene, prepare
+from tracer.film import RADIANCE, SQUARES, Film, new_film
+from tracer.render import render_samples, warm
+from tracer.scene import PixelRect, Scene, View
+
+VARIANTS = ("scalar_rgb", "llvm_ad_rgb")
+TILE = 64
+BLOCKS = 4
+"""The pictures are compared in BLOCKS x BLOCKS parts, so that a mirrored one is found out."""
+AGREEMENT = 5.0
+"""Standard deviations by which a part may differ; of 48 values one in 30,000 runs differs by more."""
+
+
+class Options(NamedTuple):
+    size: int
+    spp: int
+    depth: int
+    threads: int
+    repeats: int
+
+
+class Times(NamedTuple):
+    wall: float
+    cpu: float
+
+
+def clocked(call: Callable[[], object]) -> Times:
+    wall, cpu = time.perf_counter(), time.process_time()
+    call()
+    return Times(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def spread(values: list[float]) -> str:
+    return f"{statistics.median(values):5.2f} ({min(values):.2f}-{max(values):.2f})"
+
+
+def render_film(scene: PreparedScene, spp: int, threads: int) -> Film:
+    """All samples of a picture, tile by tile."""
+    film = new_film(scene.width, scene.height)
+
+    def render_tile(tile: PixelRect) -> None:
+        part = new_film(tile.width, tile.height)
+        render_samples(scene, part, tile, 0, spp)
+        film[tile.y : tile.y + tile.height, tile.x : tile.x + tile.width] = part
+
+    tiles = [
+        PixelRect(x, y, min(TILE, scene.width - x), min(TILE, scene.height - y))
+        for y in range(0, scene.height, TILE)
+        for x in range(0, scene.width, TILE)
+    ]
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(render_tile, tiles))
+    return film
+
+
+def _blocks(picture: NDArray[np.float64]) -> NDArray[np.float64]:
+    edge = picture.shape[0] // BLOCKS
+    cut = picture[: edge * BLOCKS, : edge * BLOCKS].reshape(BLOCKS, edge, BLOCKS, edge, -1)
+    return np.asarray(cut.mean(axis=(1, 3)))
+
+
+def disagreement(film: Film, spp: int, theirs: NDArray[np.float32]) -> tuple[float, float]:
+    """(relative difference of the means, the largest difference of a part in standard deviations).
+
+    The deviation is ours, for both sides: independent samples of the same integrand spread alike.
+    """
+    mean, square = film[..., RADIANCE] / spp, film[..., SQUARES] / spp
+    edge = film.shape[0] // BLOCKS
+    variance = _blocks(np.maximum(square - mean * mean, 0.0)) / (spp * edge * edge)
+    ours, other = _blocks(mean), _blocks(theirs.astype(np.float64))
+    sigmas = np.abs(ours - other) / np.sqrt(2.0 * variance + 1e-20)
+    return float(other.mean() / ours.mean() - 1.0), float(sigmas.max())
+
+
+def compare(name: str, scene: Scene, options: Options, folder: Path) -> Iterator[str]:
+    view = View(width=options.size, height=options.size, max_depth=options.depth)
+    prepared = prepare(scene, view)
+    film = render_film(prepared, options.spp, options.threads)
+    for variant in VARIANTS:
+        try:
+            peer = MitsubaScene(scene, variant, options.size, options.depth, "independent", folder)
+        except ImportError as error:
+            yield f"{name:22} {variant:12} skipped: {error}"
+            continue
+        set_threads(options.threads)
+        difference, sigmas = disagreement(film, options.spp, peer.render(options.spp, 0))
+        agreement = f"{100 * difference:+.2f} %, {sigmas:.1f} sigma"
+        if sigmas > AGREEMENT:
+            yield f"{name:22} {variant:12} not measured, the pictures differ: {agreement}"
+            continue
+        pairs = []
+        for seed in range(1, options.repeats + 1):
+            ours = clocked(lambda: render_film(prepared, options.spp, options.threads))
+            theirs = clocked(lambda s=seed, p=peer: p.render(options.spp, s))  # type: ignore[misc]
+            pairs.append((ours, theirs))
+        cpu = spread([theirs.cpu / ours.cpu for ours, theirs in pairs])
+        wall = spread([theirs.wall / ours.wall for ours, theirs in pairs])
+        samples = options.size**2 * options.spp
+        rate = samples / statistics.median(ours.cpu for ours, _ in pairs) / 1e6
+        yield f"{name:22} {variant:12} {cpu:20} {wall:20} {rate:8.2f}   {agreement}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The tracer beside its peers.")
+    parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--spp", type=int, default=64)
+    parser.add_argument("--depth", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--scenes", nargs="*", choices=list(SCENES), default=list(SCENES))
+    given = parser.parse_args()
+    options = Options(given.size, given.spp, given.depth, given.threads, given.repeats)
+    warm()
+    print(
+        f"{options}\n\n{'scene':22} {'Mitsuba':12} {'CPU ratio':20} {'wall ratio':20} Msamp/CPUs means differ by"
+    )
+    with tempfile.TemporaryDirectory(prefix="tessera-bench-") as folder:
+        for name in given.scenes:
+            for row in compare(name, SCENES[name](), options, Path(folder)):
+                print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
