@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracer.scene import Environment, Material, Mesh, Scene
+from tracer.scene import Environment, Material, Mesh, Scene, View
 
 LIBRARY = "DRJIT_LIBLLVM_PATH"
 LLVM = (
@@ -25,18 +25,20 @@ NO_ROULETTE = 1 << 20
 
 
 class MitsubaScene:
-    """One scene in one variant of Mitsuba, square pictures.
+    """One scene and view in one variant of Mitsuba.
 
     Raises ImportError where Mitsuba, or its LLVM for llvm_ad_rgb, is not installed.
     """
 
-    def __init__(self, scene: Scene, variant: str, size: int, max_depth: int, sampler: str, folder: Path):
+    def __init__(
+        self, scene: Scene, view: View, variant: str, *, sampler: str = "independent", folder: Path
+    ) -> None:
         self.mi = _load(variant)
         mi = self.mi
         description: dict[str, Any] = {
             "type": "scene",
-            "integrator": {"type": "path", "max_depth": max_depth, "rr_depth": NO_ROULETTE},
-            "camera": _camera(mi, scene, size, sampler),
+            "integrator": {"type": "path", "max_depth": view.max_depth, "rr_depth": NO_ROULETTE},
+            "camera": _camera(mi, scene, view, sampler),
         }
         for number, instance in enumerate(scene.instances):
             mesh = scene.meshes[instance.mesh]
@@ -73,7 +75,7 @@ def _load(variant: str) -> Any:
     return mitsuba
 
 
-def _camera(mi: Any, scene: Scene, size: int, sampler: str) -> dict[str, Any]:
+def _camera(mi: Any, scene: Scene, view: View, sampler: str) -> dict[str, Any]:
     camera = scene.cameras[0]
     flip = np.diag([-1.0, 1.0, -1.0, 1.0])
     return {
@@ -86,8 +88,8 @@ def _camera(mi: Any, scene: Scene, size: int, sampler: str) -> dict[str, Any]:
         "sampler": {"type": sampler},
         "film": {
             "type": "hdrfilm",
-            "width": size,
-            "height": size,
+            "width": view.width,
+            "height": view.height,
             "pixel_format": "rgb",
             "component_format": "float32",
             "rfilter": {"type": "box"},
@@ -121,11 +123,18 @@ def _bsdf(mi: Any, scene: Scene, material: Material) -> dict[str, Any]:
         base = _bitmap(mi, linear.astype(np.float32))
     if material.metallic == 0.0 and material.specular == 0.0:
         return {"type": "twosided", "material": {"type": "diffuse", "reflectance": base}}
-    if material.metallic != 1.0 or material.metallic_roughness_texture is None:
+    if material.metallic != 1.0 or use is None or material.metallic_roughness_texture is None:
         raise NotImplementedError("a material that Mitsuba does not compute as glTF does")
     texture = scene.textures[material.metallic_roughness_texture.texture]
     rough = texture.pixels[..., 1:2] / np.float32(255.0) * np.float32(material.roughness)
-    return {"type": "principled", "metallic": 1.0, "base_color": base, "roughness": _bitmap(mi, rough)}
+    metal = {
+        "type": "roughconductor",
+        "material": "none",
+        "distribution": "ggx",
+        "specular_reflectance": base,
+        "alpha": _bitmap(mi, rough * rough),
+    }
+    return {"type": "twosided", "material": metal}
 
 
 def _linear(srgb: NDArray[Any]) -> NDArray[np.float64]:

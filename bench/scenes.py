@@ -1,7 +1,8 @@
 """The scenes that are measured, made in memory.
 
-Materials are those that both sides compute alike: Lambertian (no specular layer) and, for the model, metal
-with textured colour and roughness. glTF's dielectric layer has no twin in Mitsuba.
+Materials are those that both sides compute alike: Lambertian (no specular layer) and, for the model, white
+metal of GGX microfacets. Only where it is white is glTF's Fresnel term (Schlick's, which is 1 then) a twin of
+a conductor's in Mitsuba; its colour is a texture nevertheless, so that both sides look it up.
 """
 
 from __future__ import annotations
@@ -154,11 +155,11 @@ def _hills(cells: int) -> Shape:
 
 
 def metal_model() -> Scene:
-    """A ring and a ball of metal, colour and roughness from textures, under a sky with a sun."""
+    """A ring and a ball of metal with textures, under a sky with a sun."""
     builder = Builder()
-    color = builder.texture("color", _noise(1, 0.35, 1.0))
+    white = builder.texture("white", np.full((1024, 1024, 4), 255, np.uint8))
     rough = builder.texture("rough", _noise(2, 0.25, 0.7))
-    metal = Material(base_color_texture=color, metallic=1.0, roughness=1.0, metallic_roughness_texture=rough)
+    metal = Material(base_color_texture=white, metallic=1.0, roughness=1.0, metallic_roughness_texture=rough)
     ring = torus(0.35, 320, 120)
     builder.add(ring._replace(positions=np.asarray(ring.positions) * 1.3), metal, smooth=True)
     ball = sphere(240, 120)
@@ -169,7 +170,7 @@ def metal_model() -> Scene:
 
 
 def _noise(seed: int, low: float, high: float, size: int = 1024) -> NDArray[np.uint8]:
-    """(size, size, 4): smooth waves that repeat, sRGB or linear as its use says; B is 255 (all metal)."""
+    """(size, size, 4): smooth waves that repeat in R and G; B and A are 255 (all metal)."""
     random, at = np.random.default_rng(seed), np.arange(size) / size * 2.0 * math.pi
     values = np.zeros((size, size, 4))
     for _ in range(12):
@@ -177,7 +178,7 @@ def _noise(seed: int, low: float, high: float, size: int = 1024) -> NDArray[np.u
         wave = np.sin(fx * at[None, :] + random.uniform(0, 6)) * np.sin(fy * at[:, None])
         values += wave[..., None] * random.uniform(0.0, 1.0, 4)
     values = low + (high - low) * (0.5 + 0.5 * np.tanh(values / 2.0))
-    values[..., 3] = 1.0
+    values[..., 2:] = 1.0
     return np.round(values * 255.0).astype(np.uint8)
 
 
@@ -195,5 +196,5 @@ SCENES = {
     "Cornell box": cornell,
     "1 M triangles": terrain,
     "256 emitters": many_emitters,
-    "metal model, HDR sky": metal_model,
+    "GGX model, HDR sky": metal_model,
 }
