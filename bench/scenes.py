@@ -37,7 +37,7 @@ class Builder:
                 triangles=np.asarray(shape.triangles, np.int64),
                 material=len(self.materials),
                 normals=np.asarray(shape.normals, np.float32) if smooth else None,
-                uv0=np.asarray(shape.uv, np.float32),
+                uv0=np.asarray(shape.uv, np.float32) if material.base_color_texture else None,
             )
         )
         self.materials.append(material)

@@ -12,24 +12,25 @@ import argparse
 import os
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench import embree_peer, equal_time, own_costs
+from bench.measuring import clocked, spread
 from bench.mitsuba_peer import MitsubaScene, set_threads
-from bench.scenes import SCENES
-from tracer.build import PreparedScene, prepare
-from tracer.film import RADIANCE, SQUARES, Film, new_film
-from tracer.render import render_samples, warm
-from tracer.scene import PixelRect, Scene, View
+from bench.ours import render_film
+from bench.scenes import SCENES, terrain
+from tracer.build import prepare
+from tracer.film import RADIANCE, SQUARES, Film
+from tracer.render import warm
+from tracer.scene import Scene, View
 
 VARIANTS = ("scalar_rgb", "llvm_ad_rgb")
-TILE = 64
+PARTS = ("speed", "rays", "own", "error")
 BLOCKS = 4
 """The pictures are compared in BLOCKS x BLOCKS parts, so that a mirrored one is found out."""
 AGREEMENT = 5.0
@@ -44,40 +45,6 @@ class Options(NamedTuple):
     depth: int
     threads: int
     repeats: int
-
-
-class Times(NamedTuple):
-    wall: float
-    cpu: float
-
-
-def clocked(call: Callable[[], object]) -> Times:
-    wall, cpu = time.perf_counter(), time.process_time()
-    call()
-    return Times(time.perf_counter() - wall, time.process_time() - cpu)
-
-
-def spread(values: list[float]) -> str:
-    return f"{statistics.median(values):5.2f} ({min(values):.2f}-{max(values):.2f})"
-
-
-def render_film(scene: PreparedScene, spp: int, threads: int) -> Film:
-    """All samples of a picture, tile by tile."""
-    film = new_film(scene.width, scene.height)
-
-    def render_tile(tile: PixelRect) -> None:
-        part = new_film(tile.width, tile.height)
-        render_samples(scene, part, tile, 0, spp)
-        film[tile.y : tile.y + tile.height, tile.x : tile.x + tile.width] = part
-
-    tiles = [
-        PixelRect(x, y, min(TILE, scene.width - x), min(TILE, scene.height - y))
-        for y in range(0, scene.height, TILE)
-        for x in range(0, scene.width, TILE)
-    ]
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(render_tile, tiles))
-    return film
 
 
 def _blocks(picture: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -128,6 +95,46 @@ def compare(name: str, scene: Scene, options: Options, folder: Path) -> Iterator
         yield f"{name:22} {variant:12} {cpu:20} {wall:20} {rate:8.2f}   {agreement}"
 
 
+def speed(names: list[str], options: Options) -> None:
+    print(f"Speed: {options}")
+    print(f"{'scene':22} {'Mitsuba':12} {'CPU ratio':20} {'wall ratio':20} {'M/CPU s':>8}   means differ by")
+    with tempfile.TemporaryDirectory(prefix="tessera-bench-") as folder:
+        for name in names:
+            for row in compare(name, SCENES[name](), options, Path(folder)):
+                print(row, flush=True)
+
+
+def rays(options: Options) -> None:
+    print("\nOne thread, 1 M triangles, CPU time; ratio of embreex's over ours")
+    for row in embree_peer.rows(prepare(terrain(), View(width=64, height=64)), options.repeats):
+        print(row, flush=True)
+
+
+def own(options: Options) -> None:
+    print("\nOur own costs")
+    print(own_costs.memory(prepare(terrain(), View(width=64, height=64))), flush=True)
+    cornell = prepare(SCENES["Cornell box"](), View(width=256, height=256))
+    print(own_costs.waves(cornell, options.repeats), flush=True)
+    for row in own_costs.start():
+        print(row, flush=True)
+
+
+def error(names: list[str], options: Options, seeds: int) -> None:
+    print("\nError at equal time: relMSE of Mitsuba llvm_ad_rgb multijitter over ours, medians")
+    with tempfile.TemporaryDirectory(prefix="tessera-bench-") as folder:
+        for name in names:
+            scene = SCENES[name]()
+            row = equal_time.compare(
+                name,
+                scene,
+                depth=options.depth,
+                threads=options.threads,
+                seeds=seeds,
+                folder=Path(folder),
+            )
+            print(row, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The tracer beside its peers.")
     parser.add_argument("--size", type=int, default=256)
@@ -135,16 +142,20 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=8)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=16, help="pictures for the error at equal time")
     parser.add_argument("--scenes", nargs="*", choices=list(SCENES), default=list(SCENES))
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     given = parser.parse_args()
     options = Options(given.size, given.spp, given.depth, given.threads, given.repeats)
     warm()
-    print(f"{options}\n")
-    print(f"{'scene':22} {'Mitsuba':12} {'CPU ratio':20} {'wall ratio':20} {'M/CPU s':>8}   means differ by")
-    with tempfile.TemporaryDirectory(prefix="tessera-bench-") as folder:
-        for name in given.scenes:
-            for row in compare(name, SCENES[name](), options, Path(folder)):
-                print(row, flush=True)
+    if "speed" in given.parts:
+        speed(given.scenes, options)
+    if "rays" in given.parts:
+        rays(options)
+    if "own" in given.parts:
+        own(options)
+    if "error" in given.parts:
+        error(given.scenes, options, given.seeds)
 
 
 if __name__ == "__main__":
