@@ -126,7 +126,7 @@ def _bsdf(mi: Any, scene: Scene, material: Material) -> dict[str, Any]:
     if material.metallic != 1.0 or use is None or material.metallic_roughness_texture is None:
         raise NotImplementedError("a material that Mitsuba does not compute as glTF does")
     texture = scene.textures[material.metallic_roughness_texture.texture]
-    rough = texture.pixels[..., 1:2] / np.float32(255.0) * np.float32(material.roughness)
+    rough = (texture.pixels[..., 1:2] / 255.0 * material.roughness).astype(np.float32)
     metal = {
         "type": "roughconductor",
         "material": "none",
@@ -155,7 +155,11 @@ def _sky(mi: Any, environment: Environment) -> dict[str, Any]:
 
 def write_ply(path: Path, mesh: Mesh) -> None:
     """A binary PLY: the one way in that is alike in all of Mitsuba's variants."""
-    columns = [("x", mesh.positions[:, 0]), ("y", mesh.positions[:, 1]), ("z", mesh.positions[:, 2])]
+    columns: list[tuple[str, NDArray[Any]]] = [
+        ("x", mesh.positions[:, 0]),
+        ("y", mesh.positions[:, 1]),
+        ("z", mesh.positions[:, 2]),
+    ]
     if mesh.normals is not None:
         columns += [(name, mesh.normals[:, k]) for k, name in enumerate(("nx", "ny", "nz"))]
     if mesh.uv0 is not None:
