@@ -10,6 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,15 +100,15 @@ def rows(scene: PreparedScene, repeats: int) -> Iterator[str]:
     primary = primary_rays(scene)
     for name, rays in (("primary", primary), ("bounce", bounce_rays(scene, primary, embree.trace(primary)))):
         found = np.empty(len(rays.origins), np.int32)
-        trace(bvh, *rays, found)  # compiles
+        trace(bvh, rays.origins, rays.directions, found)  # compiles
         same = float(np.mean(found == embree.trace(rays)))
         if same < SAME:
             yield f"closest hit, {name}: not measured: only {100 * same:.2f} % hit the same triangle"
             continue
         times = []
         for _ in range(repeats):
-            ours = clocked(lambda r=rays, f=found: trace(bvh, *r, f))  # type: ignore[misc]
-            times.append((ours.cpu, clocked(lambda r=rays: embree.trace(r)).cpu))  # type: ignore[misc]
+            ours = clocked(partial(trace, bvh, rays.origins, rays.directions, found))
+            times.append((ours.cpu, clocked(partial(embree.trace, rays)).cpu))
         rate = len(found) / statistics.median(ours for ours, _ in times) / 1e6
         ratio = spread([theirs / ours for ours, theirs in times])
         yield f"closest hit, {name:8} {ratio:22} ours {rate:.2f} Mrays/s, {100 * same:.3f} % agree"
