@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import time
@@ -117,7 +118,8 @@ def free_ports(count: int) -> list[int]:
     """Below 20000, because weed adds 10000 for its grpc ports."""
     ports: list[int] = []
     with ExitStack() as stack:
-        for candidate in range(12000 + os.getpid() % 3000, 20000):
+        # In a random order: two test runs that start together must not choose the same.
+        for candidate in random.sample(range(12000, 20000), 8000):
             sockets = [stack.enter_context(socket.socket()) for _ in range(2)]
             try:
                 for number, probe in enumerate(sockets):
