@@ -202,3 +202,27 @@ def wait_until(condition: Any, patience: float = 60.0, needed: bool = True) -> N
             assert not needed, "nothing moves any more"
             return
         time.sleep(0.01)
+
+
+def test_what_happens_to_a_lease_is_told(tmp_path: Path) -> None:
+    """For logs and metrics: a farm whose leases are lost again and again has to see it."""
+    told: list[tuple[str, int]] = []
+
+    def tell(event: str, fence: int) -> None:
+        told.append((event, fence))
+
+    store, now = LocalStore(tmp_path), 0.0
+    acquire(store, KEY, "before", LONG).release()
+    lease = acquire(store, KEY, "a", 9.0, lambda: now, tell=tell)
+    lease.check()
+    now = 4.0
+    lease.check()
+    lease.release()
+    assert told == [("acquired", 2), ("renewed", 2), ("released", 2)]
+
+    told.clear()
+    lease = acquire(store, KEY, "b", 9.0, lambda: now, tell=tell)
+    now = 40.0
+    with pytest.raises(LeaseLost):
+        lease.check()
+    assert told == [("acquired", 3), ("lost", 3)]
