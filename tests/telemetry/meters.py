@@ -14,7 +14,7 @@ class Recorded:
 
     def __init__(self) -> None:
         self._buffer = MetricBuffer(100_000)
-        self.runtime = Runtime(telemetry=TelemetryConfig(metrics=self._buffer))
+        self.runtime = Runtime(telemetry=TelemetryConfig(metrics=self._buffer, attach_service_name=False))
         self.meter = self.runtime.metric_meter
         self.metrics = Metrics(self.meter)
         self._series: defaultdict[tuple[str, frozenset[tuple[str, object]]], float] = defaultdict(float)
