@@ -196,7 +196,8 @@ def test_mounted_and_copied_files_are_there() -> None:
 
 def mounted(service: str, inside: str) -> Path:
     """Where a path of a container is in this repository. Raises where no bind mount has it."""
-    for volume in SERVICES[service]["volumes"]:
+    volumes: list[str] = SERVICES[service]["volumes"]
+    for volume in volumes:
         outside, target, *_ = volume.split(":")
         if outside.startswith("./") and Path(inside).is_relative_to(target):
             return ROOT / outside / Path(inside).relative_to(target)

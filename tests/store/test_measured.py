@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from store import AlreadyExists, Conflict, LocalStore, NotFound, StoreUnavailable
-from store.base import Progress, Store, silent
+from store.base import BlobStat, Progress, Store, silent
 from store.measured import MeasuredStore
 
 Told = list[tuple[str, str]]
@@ -57,10 +57,10 @@ def test_answers_that_are_no_faults_are_told_apart(store: Store, told: Told) -> 
 
 def test_a_store_that_is_away_is_told_also_in_the_middle_of_a_list(tmp_path: Path, told: Told) -> None:
     class Away(LocalStore):
-        def put_new(self, key: str, data: bytes | Path, progress: Progress = silent) -> None:  # type: ignore[override]
+        def put_new(self, key: str, data: bytes | Path, progress: Progress = silent) -> BlobStat:
             raise StoreUnavailable("away")
 
-        def list(self, prefix: str):  # type: ignore[no-untyped-def]
+        def list(self, prefix: str) -> Iterator[BlobStat]:
             yield from ()
             raise StoreUnavailable("away")
 
