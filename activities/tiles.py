@@ -56,7 +56,8 @@ class TileActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def render_tile(self, task: TileTask) -> TileResult:
-        with coded_errors(self._worker):
+        names = structlog.contextvars.bound_contextvars(tile_id=task.tiles[0].tile_id)
+        with names, coded_errors(self._worker):
             told = told_before()
             films = [StoredFilm(self._store, task, tile, self._metrics, told) for tile in task.tiles]
             outcome, finished, began = TileOutcome.RENDERED, 0, time.monotonic()
