@@ -141,9 +141,7 @@ class TileWindow:
             self._state.last_failure = failure
             metrics.round_ended("failed", alone)
             reason = {"tile_id": failure.tile_id, "code": failure.code, "error": failure.message}
-            workflow.logger.warning(
-                "round failed", extra=reason | {"attempts": failure.attempt, "alone": alone}
-            )
+            workflow.logger.warning("round failed", extra=reason | {"alone": alone})
             used_up = error.retry_state == RetryState.MAXIMUM_ATTEMPTS_REACHED
             attempts = _round_policy(alone).maximum_attempts if used_up else failure.attempt
             self._state.count(attempts=attempts, attempts_lost=attempts)
