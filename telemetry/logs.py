@@ -50,10 +50,10 @@ def name_temporals_lines(
     """Temporal's own names of a workflow or an activity, under the names that our lines have."""
     info = event.pop("temporal_workflow", None)
     if isinstance(info, dict):
-        event |= {"job_id": info["workflow_id"], "run_id": info["run_id"]}
+        event.update(job_id=info["workflow_id"], run_id=info["run_id"])
     info = event.pop("temporal_activity", None)
     if isinstance(info, dict):
         attempt_id = f"{info['workflow_run_id']}/{info['activity_id']}/{info['attempt']}"
-        event |= {"job_id": info["workflow_id"], "attempt_id": attempt_id}
+        event.update(job_id=info["workflow_id"], attempt_id=attempt_id)
     event.pop("temporal_log", None)  # the core's own record, whose fields are in the message
     return event
