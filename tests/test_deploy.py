@@ -22,6 +22,8 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 
 from settings import Settings
+from tests.system.farm import free_port
+from tests.system.metrics import scrape, total
 from workflows import attributes, policies
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -283,7 +285,13 @@ async def test_the_control_service_starts_against_a_bare_server_and_leaves_on_si
     temporal = shutil.which("temporal", path=str(Path(sys.executable).parent))
     async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal) as server:
         address = server.client.service_client.config.target_host
-        environment = {**os.environ, **service["environment"], "TEMPORAL_ADDRESS": address}
+        port = free_port()  # the service's own may be taken on this machine
+        environment = {
+            **os.environ,
+            **service["environment"],
+            "TEMPORAL_ADDRESS": address,
+            "TESSERA_METRICS_ADDRESS": f"127.0.0.1:{port}",
+        }
         worker = await asyncio.create_subprocess_exec(
             sys.executable, *service["command"][1:], cwd=ROOT, env=environment, stderr=asyncio.subprocess.PIPE
         )
@@ -297,6 +305,9 @@ async def test_the_control_service_starts_against_a_bare_server_and_leaves_on_si
                 ListSearchAttributesRequest(namespace="default")
             )
             assert {key.name for key in attributes.ALL} <= set(listed.custom_attributes)
+            async with asyncio.timeout(60):  # what the alerts about queues and dead letters look at
+                while not total(scrape(port), "tessera_backlog_polls_total", result="ok"):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
             worker.send_signal(signal.SIGTERM)
             async with asyncio.timeout(seconds(service["stop_grace_period"])):
                 await worker.communicate()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store import AlreadyExists, Conflict, LocalStore, NotFound, StoreUnavailable
+from store import AlreadyExists, Conflict, LocalStore, NotFound, StoreUnavailable, measured
 from store.base import BlobStat, Progress, Store, silent
 from store.measured import MeasuredStore
 
@@ -80,3 +80,24 @@ def test_a_list_that_is_left_early_is_told_once(store: Store, told: Told) -> Non
     next(iter(listing))
     listing.close()  # type: ignore[attr-defined]
     assert told == [("list", "ok")]
+
+
+def test_a_list_takes_what_the_store_takes_and_not_its_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, spent = 0.0, list[float]()
+
+    class Slow(LocalStore):
+        def list(self, prefix: str) -> Iterator[BlobStat]:
+            nonlocal now
+            for blob in super().list(prefix):
+                now += 1.0
+                yield blob
+
+    monkeypatch.setattr(measured.time, "monotonic", lambda: now)
+    store = MeasuredStore(Slow(tmp_path), lambda operation, result, seconds: spent.append(seconds))
+    for number in range(3):
+        store.put_new(f"a/{number}", b"")
+    for _ in store.list("a/"):
+        now += 100.0
+    assert spent == [0.0, 0.0, 0.0, 3.0]
