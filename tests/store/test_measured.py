@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store import AlreadyExists, Conflict, LocalStore, NotFound, StoreUnavailable, measured
+from store import AlreadyExists, Conflict, LocalStore, NotFound, StoreUnavailable
 from store.base import BlobStat, Progress, Store, silent
 from store.measured import MeasuredStore
 
@@ -82,9 +82,7 @@ def test_a_list_that_is_left_early_is_told_once(store: Store, told: Told) -> Non
     assert told == [("list", "ok")]
 
 
-def test_a_list_takes_what_the_store_takes_and_not_its_caller(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_takes_what_the_store_takes_and_not_its_caller(tmp_path: Path) -> None:
     now, spent = 0.0, list[float]()
 
     class Slow(LocalStore):
@@ -94,8 +92,10 @@ def test_a_list_takes_what_the_store_takes_and_not_its_caller(
                 now += 1.0
                 yield blob
 
-    monkeypatch.setattr(measured.time, "monotonic", lambda: now)
-    store = MeasuredStore(Slow(tmp_path), lambda operation, result, seconds: spent.append(seconds))
+    def observe(operation: str, result: str, seconds: float) -> None:
+        spent.append(seconds)
+
+    store = MeasuredStore(Slow(tmp_path), observe, lambda: now)
     for number in range(3):
         store.put_new(f"a/{number}", b"")
     for _ in store.list("a/"):
