@@ -27,6 +27,12 @@ RESULTS: tuple[tuple[type[Exception], str], ...] = (
 answers, not faults."""
 
 
+def result_of(error: BaseException) -> str:
+    if not isinstance(error, Exception):
+        return "stopped"  # by its caller, through progress: no fault of the store
+    return next((name for kind, name in RESULTS if isinstance(error, kind)), "error")
+
+
 class MeasuredStore:
     """A Store around another one. observe is called from the thread that called the operation."""
 
@@ -41,7 +47,7 @@ class MeasuredStore:
         try:
             yield
         except BaseException as error:
-            result = next((name for kind, name in RESULTS if isinstance(error, kind)), "error")
+            result = result_of(error)
             raise
         finally:
             self._observe(operation, result, self._clock() - began)
@@ -82,7 +88,7 @@ class MeasuredStore:
                 began = self._clock()
             spent += self._clock() - began
         except Exception as error:
-            result = next((name for kind, name in RESULTS if isinstance(error, kind)), "error")
+            result = result_of(error)
             raise
         finally:
             self._observe("list", result, spent)

@@ -101,3 +101,16 @@ def test_a_list_takes_what_the_store_takes_and_not_its_caller(tmp_path: Path) ->
     for _ in store.list("a/"):
         now += 100.0
     assert spent == [0.0, 0.0, 0.0, 3.0]
+
+
+def test_a_write_that_its_caller_stops_is_no_fault(store: Store, told: Told, tmp_path: Path) -> None:
+    class Stop(BaseException):
+        """As an attempt that has to end."""
+
+    def progress(step: str) -> None:
+        raise Stop
+
+    (tmp_path / "picture").write_bytes(b"1" * 100)
+    with pytest.raises(Stop):
+        store.put_new("a", tmp_path / "picture", progress)
+    assert told == [("put_new", "stopped")]
