@@ -10,7 +10,7 @@ import logging
 import os
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 from pydantic_settings import (
@@ -26,6 +26,9 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, PrometheusCon
 
 from telemetry.metrics import BUCKETS
 from telemetry.traces import start_traces
+
+if TYPE_CHECKING:
+    from temporalio.contrib.opentelemetry import TracingInterceptor
 
 
 class Settings(BaseSettings):
@@ -71,12 +74,13 @@ def temporal_address() -> str | None:
     return ClientConfig.load_client_connect_config().get("target_host")
 
 
-def traces_wanted() -> bool:
-    """Whether OpenTelemetry's own variables name a receiver of traces. All others are read by its SDK."""
+def tracing(service: str) -> TracingInterceptor | None:
+    """Starts traces under this process's name, if OpenTelemetry's own variables name a receiver; what a
+    client takes then. All other variables are read by OpenTelemetry itself."""
     off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     off = off or os.environ.get("OTEL_TRACES_EXPORTER", "otlp") == "none"
     names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    return not off and any(os.environ.get(name) for name in names)
+    return None if off or not any(os.environ.get(name) for name in names) else start_traces(service)
 
 
 async def connect(
@@ -86,7 +90,7 @@ async def connect(
 
     Raises RuntimeError (from temporalio) when it cannot be reached.
     """
-    tracing = start_traces(service) if traces_wanted() else None
+    interceptor = tracing(service)
     config = ClientConfig.load_client_connect_config()
     if address is not None:
         config["target_host"] = address
@@ -94,7 +98,7 @@ async def connect(
         **config,
         data_converter=pydantic_data_converter,
         runtime=_runtime(metrics_address),
-        interceptors=[tracing] if tracing else [],
+        interceptors=[interceptor] if interceptor else [],
     )
 
 

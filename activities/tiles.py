@@ -56,7 +56,8 @@ class TileActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def render_tile(self, task: TileTask) -> TileResult:
-        with coded_errors(self._worker):
+        names = structlog.contextvars.bound_contextvars(tile_id=task.tiles[0].tile_id)
+        with names, coded_errors(self._worker):
             attempt = TileAttempt(
                 self._store,
                 self._scenes,

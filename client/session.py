@@ -33,7 +33,7 @@ from client.submit import start
 from client.upload import upload
 from client.watch import watch
 from contracts import FrameRequest, JobStatus, Manifest
-from settings import Settings, connect, temporal_address
+from settings import Settings, connect, temporal_address, tracing
 from store import Store, open_store
 from telemetry.traces import span
 
@@ -211,6 +211,7 @@ async def _connect(address: str | None) -> Client:
 @asynccontextmanager
 async def session(settings: Settings) -> AsyncIterator[Session]:
     """A session for the block. What goes wrong below leaves it as a client.errors.ClientError."""
+    tracing("tessera")  # before the first span, which is opened before there is a connection
     with client_errors():
         async with AsyncExitStack() as stack:
             opened = Session(settings, stack)

@@ -27,23 +27,30 @@ RESULTS: tuple[tuple[type[Exception], str], ...] = (
 answers, not faults."""
 
 
+def result_of(error: BaseException) -> str:
+    if not isinstance(error, Exception):
+        return "stopped"  # by its caller, through progress: no fault of the store
+    return next((name for kind, name in RESULTS if isinstance(error, kind)), "error")
+
+
 class MeasuredStore:
     """A Store around another one. observe is called from the thread that called the operation."""
 
-    def __init__(self, store: Store, observe: Observe) -> None:
+    def __init__(self, store: Store, observe: Observe, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._clock = clock
         self._observe = observe
 
     @contextmanager
     def _measured(self, operation: str) -> Iterator[None]:
-        began, result = time.monotonic(), "ok"
+        began, result = self._clock(), "ok"
         try:
             yield
         except BaseException as error:
-            result = next((name for kind, name in RESULTS if isinstance(error, kind)), "error")
+            result = result_of(error)
             raise
         finally:
-            self._observe(operation, result, time.monotonic() - began)
+            self._observe(operation, result, self._clock() - began)
 
     def now(self) -> datetime:
         with self._measured("now"):
@@ -73,15 +80,15 @@ class MeasuredStore:
     def list(self, prefix: str) -> Iterator[BlobStat]:
         """Measures what the store takes, without what its caller does with each blob."""
         spent, result = 0.0, "ok"
-        began = time.monotonic()
+        began = self._clock()
         try:
             for blob in self._store.list(prefix):
-                spent += time.monotonic() - began
+                spent += self._clock() - began
                 yield blob
-                began = time.monotonic()
-            spent += time.monotonic() - began
+                began = self._clock()
+            spent += self._clock() - began
         except Exception as error:
-            result = next((name for kind, name in RESULTS if isinstance(error, kind)), "error")
+            result = result_of(error)
             raise
         finally:
             self._observe("list", result, spent)

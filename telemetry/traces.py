@@ -7,6 +7,7 @@ trace shows a frame from its submit to its publication, whatever processes had a
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
     from temporalio.contrib.opentelemetry import TracingInterceptor
+
+FLUSH_SECONDS = 3.0
 
 log = logging.getLogger("tessera.traces")
 
@@ -52,10 +55,13 @@ def start_traces(service: str) -> TracingInterceptor | None:
 
 
 def end_traces() -> None:
-    """Sends what is still held back. Needed where a process leaves without the interpreter's own end."""
+    """Sends what is still held back, for at most FLUSH_SECONDS: a receiver that is away must not hold up a
+    command or a worker that leaves. Needed where a process leaves without the interpreter's own end."""
     if _Tracing.flush is not None:
-        _Tracing.flush()
+        sender = threading.Thread(target=_Tracing.flush, daemon=True)
         _Tracing.flush = None
+        sender.start()
+        sender.join(FLUSH_SECONDS)
 
 
 @contextmanager

@@ -219,7 +219,8 @@ class FrameWorkflow:
         workflow.upsert_search_attributes([attributes.PROGRESS.value_set(announced[1] / 10)])
         if old is None or old[0] != state.status:
             before = old[0] if old else "none"
-            workflow.logger.info("frame %s -> %s", before, state.status)
+            names = {"idempotency_key": state.request.idempotency_key, "progress": announced[1] / 10}
+            workflow.logger.info("frame %s -> %s", before, state.status, extra=names)
             metrics.frame_changed(before, state.status)
             engine = [attributes.ENGINE.value_set(state.plan.engine)] if state.plan else []
             workflow.upsert_search_attributes([attributes.STATUS.value_set(state.status), *engine])

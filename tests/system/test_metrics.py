@@ -91,3 +91,7 @@ def test_lost_workers_and_waiting_tiles_are_seen(farm: Farm) -> None:
         "heartbeats that do not arrive are counted",
     )
     poll(lambda: names(scrape(tiles)) >= AFTER_TROUBLE, "so are polls")
+    poll(
+        lambda: total(scrape(control), "tessera_backlog_polls_total", result="failed") > 0,
+        "the control worker goes on polling, and counts what fails",
+    )
