@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from temporalio import activity
-from temporalio.exceptions import CancelledError
 
 from activities.attempt import Stop, beat_step
 from activities.errors import Refused, coded_errors
@@ -74,7 +73,7 @@ class FinalizeActivities:
                     return FinalizeOutcome(missing=tuple(error.numbers))
                 except Stop:
                     outcome = "stopped"
-                    raise CancelledError("stopped before anything was published") from None
+                    raise
         finally:
             self._metrics.finalize_seconds.record(time.monotonic() - began, {"outcome": outcome})
 

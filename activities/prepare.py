@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 
 from temporalio import activity
-from temporalio.exceptions import CancelledError
 
-from activities.attempt import Stop, beat_step
+from activities.attempt import beat_step
 from activities.errors import Refused, coded_errors
 from activities.scenes import SceneCache
 from contracts import ErrorCode, FramePlan, FrameRequest
@@ -39,12 +38,9 @@ class PrepareActivities:
     def prepare_frame(self, request: FrameRequest) -> FramePlan:
         """The stored plan of this sample_key, or a new one. A stored plan wins over tile_size."""
         with coded_errors(self._worker):
-            try:
-                beat_step("starting")
-                sample_key = request.sample_key(self._engine)
-                return self._stored(sample_key) or self._make(sample_key, request)
-            except Stop:
-                raise CancelledError("stopped while preparing") from None
+            beat_step("starting")
+            sample_key = request.sample_key(self._engine)
+            return self._stored(sample_key) or self._make(sample_key, request)
 
     def _stored(self, sample_key: str) -> FramePlan | None:
         key = layout.plan(sample_key)

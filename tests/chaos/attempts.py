@@ -29,8 +29,7 @@ STOPS = frozenset(
 )
 EXPLAINS = {
     "heartbeat": STOPS | {Kind.TEMPORAL} | S3_ONLY,
-    ErrorCode.WORKER_LOST: STOPS,
-    "CancelledError": frozenset({Kind.TERM}),
+    ErrorCode.WORKER_LOST: STOPS | {Kind.TERM},
     ErrorCode.STORAGE_UNAVAILABLE: S3_ONLY,
     ErrorCode.STORAGE_FULL: frozenset({Kind.DISK_FULL}),
     ErrorCode.LEASE_HELD: STOPS | {Kind.TEMPORAL} | S3_ONLY,
