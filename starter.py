@@ -39,6 +39,7 @@ from client.video import video
 from client.watching import watch_job
 from contracts import ErrorCode
 from settings import Settings, temporal_address
+from telemetry.traces import end_traces
 from tracer import engine
 
 __all__ = ["main", "render_frame", "submit_frame"]
@@ -219,6 +220,7 @@ def run() -> NoReturn:
     client may still be handing an answer to Python, which crashes about one short command in thirty
     (temporalio/sdk-python issue 300), and the exit code is a contract."""
     code = main()
+    end_traces()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 from temporalio import activity
@@ -35,6 +36,10 @@ def silence() -> float:
     return max((now - moment for moment in list(_last_beat.values())), default=0.0)
 
 
+_told: ContextVar[dict[str, Any]] = ContextVar("told")
+"""What this attempt's last heartbeat said. Every attempt runs in a context of its own."""
+
+
 class Stop(BaseException):
     """The attempt has to end. Not an error, so that nothing that catches errors swallows it."""
 
@@ -57,6 +62,7 @@ def beat(**details: Any) -> None:
     Called from the work itself and never from a timer, so that a hung attempt falls silent. details
     are a small plain dict: what cannot be decoded would be a failure that no retry mends.
     """
+    _told.set(details)
     try:
         activity.heartbeat(details)
     except TimeoutError as error:  # the SDK waits ten seconds for its event loop
@@ -71,3 +77,15 @@ def beat(**details: Any) -> None:
 def beat_step(step: str) -> None:
     """`beat` as the Progress callback of loading and building."""
     beat(doing=step)
+
+
+def tell_end(reason: str) -> None:
+    """Leaves word for the next attempt why this one ended without a result. A lost worker leaves none."""
+    with suppress(TimeoutError):  # a process that stands still, and may be what failed
+        activity.heartbeat(_told.get({}) | {"failed": reason})
+
+
+def told_before() -> dict[str, Any]:
+    """What the attempt before this one told last; empty where there was none."""
+    details = activity.info().heartbeat_details
+    return details[0] if details and isinstance(details[0], dict) else {}

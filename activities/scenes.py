@@ -14,6 +14,8 @@ import numpy as np
 from contracts import FrameRequest, SceneBundle
 from store import NotFound, Store, layout
 from store.blobs import get_blob
+from telemetry.metrics import UNMEASURED, Metrics, timed
+from telemetry.traces import span
 from tracer.build import PreparedScene, prepare
 from tracer.errors import AssetMissing, FileAbsent, SceneInvalid
 from tracer.loaders import load_environment, load_scene
@@ -112,9 +114,14 @@ class SceneCache:
     """
 
     def __init__(
-        self, store: Store, capacity: int, build: Callable[..., PreparedScene] = prepare_scene
+        self,
+        store: Store,
+        capacity: int,
+        build: Callable[..., PreparedScene] = prepare_scene,
+        metrics: Metrics = UNMEASURED,
     ) -> None:
         self._store = store
+        self._metrics = metrics
         self._capacity = capacity
         self._build = build
         self._lock = threading.Lock()
@@ -130,6 +137,9 @@ class SceneCache:
                 self._builds.move_to_end(sample_key)
                 while len(self._builds) > self._capacity:
                     self._builds.popitem(last=False)
+                self._measure()
+            built = "hit" if entry.future.done() else "shared"
+            self._metrics.scenes.add(1, {"result": "miss" if mine else built})
             if mine:
                 return self._build_now(sample_key, entry, request, beat)
             scene = self._wait(entry, beat)
@@ -144,7 +154,8 @@ class SceneCache:
             beat(step)
 
         try:
-            scene = self._build(self._store, request, progress)
+            with span("scene load", scene=request.scene.entry), timed(self._metrics.scene_load_seconds):
+                scene = self._build(self._store, request, progress)
         except BaseException as error:
             with self._lock:  # the next one who asks builds again
                 if self._builds.get(sample_key) is entry:
@@ -152,7 +163,15 @@ class SceneCache:
             entry.future.set_exception(error)
             raise
         entry.future.set_result(scene)
+        with self._lock:
+            self._measure()
         return scene
+
+    def _measure(self) -> None:
+        """Sets the gauge of the cache's memory. The caller holds the lock."""
+        futures = [build.future for build in self._builds.values()]
+        built = [f.result() for f in futures if f.done() and f.exception() is None]
+        self._metrics.scene_memory.set(sum(scene.nbytes for scene in built))
 
     @staticmethod
     def _wait(entry: _Build, beat: Progress) -> PreparedScene | None:

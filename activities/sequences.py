@@ -12,10 +12,10 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowFailureError,
 )
-from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.attempt import Stop, beat_step
+from activities.attempt import beat_step
 from activities.errors import coded_errors
 from contracts import (
     DeadLetter,
@@ -50,10 +50,7 @@ class SequenceActivities:
         """The numbers of the frames that have a manifest. One that is damaged, or another frame's, is none:
         the frame itself will meet it when it publishes, and say so."""
         with coded_errors(self._worker):
-            try:
-                return [number for number in batch.numbers if self._is_published(batch.template, number)]
-            except Stop:
-                raise CancelledError("stopped while looking at manifests") from None
+            return [number for number in batch.numbers if self._is_published(batch.template, number)]
 
     def _is_published(self, template: FrameRequest, number: int) -> bool:
         beat_step("looking at manifests")

@@ -35,6 +35,16 @@ class PreparedScene:
     camera_name: str
     arrays: SceneArrays
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that the arrays take."""
+        return _nbytes(self.arrays)
+
+
+def _nbytes(part: Any) -> int:
+    """Of an array, or of a tuple of arrays and tuples."""
+    return sum(map(_nbytes, part)) if isinstance(part, tuple) else int(part.nbytes)
+
 
 def silent(step: str) -> None:
     """Progress that nobody listens to."""

@@ -13,6 +13,15 @@ WATCH = "tessera-watch"
 hold up SERVICE's few slots."""
 
 
+FIXED = {"control": CONTROL, "service": SERVICE, "watch": WATCH}
+"""By kind: what exists whatever the engine."""
+
+
+def of_engine(engine: str) -> dict[str, str]:
+    """By kind: the queues of one engine."""
+    return {"tiles": tiles(engine), "isolated": isolated(engine), "finalize": finalize(engine)}
+
+
 def tiles(engine: str) -> str:
     return f"tessera-tiles-{engine}"
 

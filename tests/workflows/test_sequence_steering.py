@@ -14,6 +14,7 @@ from temporalio.exceptions import CancelledError
 from contracts import (
     ErrorCode,
     FrameStatus,
+    SequenceReport,
     SequenceStatus,
 )
 from store import LocalStore
@@ -31,7 +32,7 @@ async def test_pause_and_resume_reach_the_frames_that_run(server: Client) -> Non
     farm.render = farm.until_stopped
     async with farm.running(server):
         handle = await farm.start_sequence(server, asked)
-        first = server.get_workflow_handle_for(FrameWorkflow.run, asked.frame(1).job_id)
+        first = server.get_workflow_handle(asked.frame(1).job_id)
         await wait_for_sequence(handle, lambda r: r.frames.running == policies.SEQUENCE_WINDOW, "full")
         await wait_for(first, lambda status: status.tiles.running == 2, "tiles run")
         await handle.signal(SequenceWorkflow.pause)
@@ -53,7 +54,7 @@ async def test_a_cancel_ends_own_frames_and_leaves_others_alone(server: Client, 
     async with farm.running(server):
         alone = await farm.start_alone(server, asked.frame(3))
         handle = await farm.start_sequence(server, asked)
-        own = [server.get_workflow_handle_for(FrameWorkflow.run, asked.frame(n).job_id) for n in (1, 2)]
+        own = [server.get_workflow_handle(asked.frame(n).job_id) for n in (1, 2)]
         await wait_for_sequence(handle, lambda r: r.frames.running == 3, "all run")
         for frame in own:
             await wait_for(frame, lambda status: status.tiles.running == 1, "a tile runs")
@@ -133,7 +134,7 @@ async def test_everything_goes_on_after_continue_as_new(short_histories: Client,
         await wait_for_sequence(handle, lambda r: r.status is SequenceStatus.PAUSED, "paused")
         await handle.signal(SequenceWorkflow.resume)
         await handle.signal(SequenceWorkflow.retry)
-        report = await client.get_workflow_handle_for(SequenceWorkflow.run, handle.id).result()
+        report = await client.get_workflow_handle(handle.id, result_type=SequenceReport).result()
     assert (report.frames.published, report.failures) == (18, {})
     times = Counter(seen.numbers)
     # The parked one may end between two runs, and this store has no manifest that would tell the next one.
@@ -152,6 +153,6 @@ async def test_a_cancel_after_continue_as_new_ends_the_parked_frame_too(short_hi
         await handle.cancel()
         with pytest.raises(WorkflowFailureError):
             await handle.result()
-        frame = client.get_workflow_handle_for(FrameWorkflow.run, asked.frame(1).job_id)
+        frame = client.get_workflow_handle(asked.frame(1).job_id)
         assert (await frame.query(FrameWorkflow.status)).status is FrameStatus.CANCELLED
     assert farm.letters == []
