@@ -22,7 +22,7 @@ NOBODY = "no tile worker is polling yet: it is still starting, or has to be star
 async def nobody_note(client: Client, status: JobStatus, at_work: int) -> str | None:
     """Says so where the frame waits for a worker that does not exist."""
     if status.status is FrameStatus.QUEUED:
-        if not await _has_workers(client, queues.SERVICE):
+        if not await has_workers(client, queues.SERVICE):
             return NOBODY
     elif status.engine and not at_work:
         queue = {
@@ -30,9 +30,9 @@ async def nobody_note(client: Client, status: JobStatus, at_work: int) -> str | 
             FrameStatus.PROGRESSING: queues.tiles,
             FrameStatus.FINALIZING: queues.finalize,
         }.get(status.status)
-        if queue is not None and not await _has_workers(client, queue(status.engine)):
+        if queue is not None and not await has_workers(client, queue(status.engine)):
             return _no_worker_of(status.engine)
-        if status.note and not await _has_workers(client, queues.isolated(status.engine)):
+        if status.note and not await has_workers(client, queues.isolated(status.engine)):
             return f"{status.note}; no isolated worker is polling: start one"
     return status.note
 
@@ -47,7 +47,7 @@ def _no_worker_of(wanted: str) -> str:
     )
 
 
-async def _has_workers(client: Client, queue: str) -> bool:
+async def has_workers(client: Client, queue: str) -> bool:
     """Whether any worker has polled the queue within the server's last minutes."""
     answer = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(

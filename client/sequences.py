@@ -23,6 +23,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from client.errors import Unreachable
+from client.presence import NOBODY, has_workers
 from client.published import conflict, damaged
 from client.status import QUERY_TIMEOUT, describe, silence
 from client.submit import END_SECONDS, RPC_TIMEOUT, is_being_cancelled, key_of, wait_for_end
@@ -113,7 +114,11 @@ async def report(
     if seen is None:
         return stored_report(store, job_id)
     if seen.status is WorkflowExecutionStatus.RUNNING:
-        return _running(store, seen, answer)
+        known = _running(store, seen, answer)
+        waits = known is not None and known.note is None and known.status is SequenceStatus.RUNNING
+        if waits and not await has_workers(client, queues.SERVICE):
+            return known and known.model_copy(update={"note": NOBODY})
+        return known
     ended = CLOSED.get(seen.status or WorkflowExecutionStatus.FAILED, SequenceStatus.FAILED_TERMINAL)
     answer = answer or await _result(client, seen) or stored_report(store, job_id)
     updates: dict[str, Any] = {"status": ended, "running": (), "note": None}

@@ -12,8 +12,9 @@ import pytest
 
 from client.errors import Unreachable
 from client.gc import Collector
+from client.sequences import record
 from client.verify import Verification, load_manifest
-from contracts import FrameRequest, Manifest
+from contracts import FrameRequest, Manifest, SequenceRequest
 from starter import main
 from store import LocalStore, NotFound, Store, layout
 from store.lease import acquire
@@ -79,6 +80,19 @@ def test_what_runs_stays_however_old(store: LocalStore) -> None:
     before = keys(store)
     collect(store, request.job_id)
     assert keys(store) == before
+
+
+def test_what_a_running_sequence_has_yet_to_start_stays(store: LocalStore) -> None:
+    """Nobody runs its frames, but their scene and records are needed when their turn comes."""
+    first = frames.submit(store)
+    request = SequenceRequest(template=first, frames=((first.frame_number, first.frame_number + 9, 1),))
+    record(store, request)
+    age(store, 400)
+    before = keys(store)
+    collect(store, request.job_id)
+    assert keys(store) == before
+    collect(store)
+    assert keys(store) == set()
 
 
 def test_a_running_frame_of_more_samples_keeps_the_films(store: LocalStore) -> None:

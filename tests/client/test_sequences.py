@@ -60,6 +60,7 @@ async def test_submitting_twice_attaches_and_jobs_are_found_by_the_sequences_id(
     words = ("--frames", "1-4")
     jobs = [await desk.submit(*words), await desk.submit(*words, "--priority", "90")]
     assert len(set(jobs)) == 1 and jobs[0].startswith("sequence-")
+    assert "no control worker" in (await desk.run("status", jobs[0])).content["note"]
     await desk.run("pause", jobs[0])
     async with desk.farm.running(desk.client):
         assert (await desk.until_status(jobs[0], "paused"))["frames"]["waiting"] == 4

@@ -16,11 +16,13 @@ pytestmark = pytest.mark.system
 OPTIONS = ("--size", "16x9", "--spp", "2", "--max-depth", "2", "--fps", str(FPS))
 """As small as frames get: here the frames count, not their samples."""
 FRAMES, BAD = 200, 117
+LONG = 600.0
+"""Seconds for many frames, on a machine that has other work."""
 EVENTS = 4_000
 """Of history that a run may have: Temporal's own advice is to continue as new a little above."""
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2 * LONG)
 def test_two_hundred_frames_under_kills_and_restarts(farm: Farm) -> None:
     """The client is killed while it submits; tile and control workers are killed, and the server is started
     again from its database. All frames are published but the one that cannot be, and that one is named."""
@@ -43,7 +45,7 @@ def test_two_hundred_frames_under_kills_and_restarts(farm: Farm) -> None:
     kill(control)
     farm.start_worker("control")
 
-    assert farm.tessera("watch", job, code=1)["status"] == "failed_terminal"
+    assert farm.tessera("watch", job, code=1, timeout=LONG)["status"] == "failed_terminal"
     report = farm.tessera("status", job)
     assert (report["frames"]["published"], report["frames"]["failed"]) == (FRAMES - 1, 1)
     (number, failure), *others = report["failures"].items()
@@ -59,7 +61,7 @@ def test_two_hundred_frames_under_kills_and_restarts(farm: Farm) -> None:
 
 
 def published(farm: Farm, count: int) -> None:
-    poll(lambda: len(list(farm.store.list(layout.manifests()))) >= count, f"{count} frames are published")
+    poll(lambda: len(list(farm.store.list(layout.manifests()))) >= count, f"{count} are published", LONG)
 
 
 async def events(farm: Farm, job: str) -> list[int]:
