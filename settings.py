@@ -26,6 +26,7 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, PrometheusCon
 
 from telemetry.metrics import BUCKETS
 from telemetry.traces import start_traces
+from tracer.limits import Limits
 
 if TYPE_CHECKING:
     from temporalio.contrib.opentelemetry import TracingInterceptor
@@ -35,7 +36,11 @@ class Settings(BaseSettings):
     """Settings of one process. Every field is TESSERA_<NAME> in the environment."""
 
     model_config = SettingsConfigDict(
-        env_prefix="TESSERA_", toml_file="tessera.toml", extra="forbid", frozen=True
+        env_prefix="TESSERA_",
+        env_nested_delimiter="__",
+        toml_file="tessera.toml",
+        extra="forbid",
+        frozen=True,
     )
 
     state_dir: Path = Path(".tessera")
@@ -49,6 +54,9 @@ class Settings(BaseSettings):
     """How often a tile's film is written to the store; what a killed worker loses at most."""
     cached_scenes: Annotated[int, Field(ge=1)] = 2
     """Prepared scenes that a worker keeps in memory."""
+    limits: Limits = Limits()
+    """What a scene may ask for: TESSERA_LIMITS__TRIANGLES and so on. A scene beyond a limit is refused as
+    scene_unsupported when its frame is prepared."""
     metrics_address: str | None = None
     """host:port on which a worker serves Prometheus metrics; none by default. A supervisor of several
     workers gives each the next port."""

@@ -130,7 +130,7 @@ def render_workers(
     if role == "isolated":
         alone = IsolatedActivities(settings.store_url, settings.checkpoint_seconds, name)
         return [worker(queues.isolated(fingerprint), 1, [alone.render_tile])]
-    prepare = PrepareActivities(store, scenes, fingerprint, name, metrics)
+    prepare = PrepareActivities(store, scenes, fingerprint, name, limits=settings.limits, metrics=metrics)
     records = RecordActivities(store, name)
     sequences = SequenceActivities(store, client, name)
     service: list[object] = [

@@ -15,6 +15,7 @@ from store.blobs import keep_young, put_record
 from telemetry.metrics import UNMEASURED, Metrics
 from tracer.build import PreparedScene
 from tracer.film import new_film
+from tracer.limits import Limits
 from tracer.render import render_samples
 from tracer.scene import PixelRect
 from workflows.tiling import choose_tile_size, smallest_tile_size
@@ -22,12 +23,21 @@ from workflows.tiling import choose_tile_size, smallest_tile_size
 PROBES = 4
 """The frame's cost is measured on PROBES x PROBES small squares spread evenly over the picture."""
 PROBE_EDGE = 16
+LIMITS = Limits()
 
 
 class PrepareActivities:
     def __init__(
-        self, store: Store, scenes: SceneCache, engine: str, worker: str, metrics: Metrics = UNMEASURED
+        self,
+        store: Store,
+        scenes: SceneCache,
+        engine: str,
+        worker: str,
+        *,
+        limits: Limits = LIMITS,
+        metrics: Metrics = UNMEASURED,
     ) -> None:
+        self._limits = limits
         self._metrics = metrics
         self._store = store
         self._scenes = scenes
@@ -54,7 +64,7 @@ class PrepareActivities:
         return FramePlan.model_validate_json(data)
 
     def _make(self, sample_key: str, request: FrameRequest) -> FramePlan:
-        scene = self._scenes.get(sample_key, request, beat_step)
+        scene = self._scenes.get(sample_key, request, beat_step, self._limits)
         if request.tile_size is not None:
             check_tile_size(scene.width, scene.height, request.tile_size)
         seconds = seconds_per_sample(scene)

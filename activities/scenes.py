@@ -18,8 +18,9 @@ from telemetry.metrics import UNMEASURED, Metrics, timed
 from telemetry.traces import span
 from tracer.build import PreparedScene, prepare
 from tracer.errors import AssetMissing, FileAbsent, SceneInvalid
+from tracer.limits import ADMITTED, Limits
 from tracer.loaders import load_environment, load_scene
-from tracer.scene import Environment, Limits, Progress, SceneFiles, View
+from tracer.scene import Environment, Progress, SceneFiles, View
 
 WAIT_SECONDS = 0.5
 """How often a thread that waits for another one's build looks whether that one still moves."""
@@ -44,8 +45,11 @@ class BundleFiles:
             ) from error
 
 
-def prepare_scene(store: Store, request: FrameRequest, progress: Progress) -> PreparedScene:
-    """Loads the request's bundle and builds what the kernels read.
+def prepare_scene(
+    store: Store, request: FrameRequest, progress: Progress, limits: Limits = ADMITTED
+) -> PreparedScene:
+    """Loads the request's bundle and builds what the kernels read. limits: for a scene that nobody has
+    prepared yet; where there is a plan, the scene was admitted.
 
     Raises the tracer's errors for what is wrong with the scene, and the store's.
     """
@@ -55,20 +59,24 @@ def prepare_scene(store: Store, request: FrameRequest, progress: Progress) -> Pr
         raise SceneInvalid(f"bundle {request.scene.version}: its list of files does not match its name")
     files = BundleFiles(store, bundle)
     scene = load_scene(
-        request.scene.entry, files, time=request.frame_number / request.settings.fps, progress=progress
+        request.scene.entry,
+        files,
+        time=request.frame_number / request.settings.fps,
+        limits=limits,
+        progress=progress,
     )
-    environment = _environment(request, files)
+    environment = _environment(request, files, limits)
     if environment is not None:
         scene = replace(scene, environment=environment)
-    return prepare(scene, view_of(request), progress)
+    return prepare(scene, view_of(request), progress, limits)
 
 
-def _environment(request: FrameRequest, files: SceneFiles) -> Environment | None:
+def _environment(request: FrameRequest, files: SceneFiles, limits: Limits) -> Environment | None:
     settings = request.settings.environment
     if settings is None:
         return None
     if settings.path is not None:
-        pixels = load_environment(settings.path, files, Limits())
+        pixels = load_environment(settings.path, files, limits)
     else:
         pixels = np.array(settings.radiance, dtype=np.float32).reshape(1, 1, 3)
     return Environment(pixels, settings.scale, radians(settings.rotation_degrees))
@@ -127,7 +135,10 @@ class SceneCache:
         self._lock = threading.Lock()
         self._builds: OrderedDict[str, _Build] = OrderedDict()
 
-    def get(self, sample_key: str, request: FrameRequest, beat: Progress) -> PreparedScene:
+    def get(
+        self, sample_key: str, request: FrameRequest, beat: Progress, limits: Limits = ADMITTED
+    ) -> PreparedScene:
+        """limits: see prepare_scene."""
         while True:
             with self._lock:
                 entry = self._builds.get(sample_key)
@@ -141,13 +152,13 @@ class SceneCache:
             built = "hit" if entry.future.done() else "shared"
             self._metrics.scenes.add(1, {"result": "miss" if mine else built})
             if mine:
-                return self._build_now(sample_key, entry, request, beat)
+                return self._build_now(sample_key, entry, request, beat, limits)
             scene = self._wait(entry, beat)
             if scene is not None:
                 return scene
 
     def _build_now(
-        self, sample_key: str, entry: _Build, request: FrameRequest, beat: Progress
+        self, sample_key: str, entry: _Build, request: FrameRequest, beat: Progress, limits: Limits
     ) -> PreparedScene:
         def progress(step: str) -> None:
             entry.steps += 1
@@ -155,7 +166,7 @@ class SceneCache:
 
         try:
             with span("scene load", scene=request.scene.entry), timed(self._metrics.scene_load_seconds):
-                scene = self._build(self._store, request, progress)
+                scene = self._build(self._store, request, progress, limits)
         except BaseException as error:
             with self._lock:  # the next one who asks builds again
                 if self._builds.get(sample_key) is entry:

@@ -41,8 +41,9 @@ FORBIDDEN = {
     "worker": COMPILERS,
 }
 
-EXCEPT = {"client": {"activities.merge", "activities.scenes"}}
-"""Parts of forbidden packages that know nothing of Temporal: what a desk needs to do a worker's work."""
+EXCEPT = {"client": {"activities.merge", "activities.scenes"}, "settings": {"tracer.limits"}}
+"""Parts of forbidden packages that know nothing of Temporal, which a desk needs to do a worker's work, or
+that import nothing themselves."""
 
 IMPURE = {"os", "random", "secrets", "socket", "subprocess", "threading", "time", "uuid"}
 """Modules of the standard library that a workflow may not use: a replay must see what the first run saw."""

@@ -15,6 +15,7 @@ from store import Store
 from tests.test_contracts import request
 from tracer.build import PreparedScene
 from tracer.errors import SceneInvalid
+from tracer.limits import Limits
 from tracer.scene import Progress
 
 NO_STORE = cast(Store, None)
@@ -27,7 +28,7 @@ class Built:
 
 
 def scene_cache(build: Callable[[Progress], Any], capacity: int = 2) -> SceneCache:
-    def adapter(store: Store, asked: FrameRequest, progress: Progress) -> PreparedScene:
+    def adapter(store: Store, asked: FrameRequest, progress: Progress, limits: Limits) -> PreparedScene:
         return cast(PreparedScene, build(progress))
 
     return SceneCache(NO_STORE, capacity, adapter)
