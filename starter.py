@@ -31,6 +31,7 @@ from client.errors import ClientError, ExitCode, client_errors
 from client.listing import list_jobs
 from client.options import add_output_options, add_scene_options
 from client.preview import preview_job
+from client.steering import change_priority, more_samples
 from client.upkeep import collect_garbage, verify_job
 from client.watching import watch_job
 from contracts import ErrorCode
@@ -114,6 +115,12 @@ def make_parser() -> argparse.ArgumentParser:
     preview.add_argument("--follow", action="store_true", help="keep writing it until the job ends")
     job_command("pause", "stop rendering; nothing is lost", signal_job)
     job_command("resume", "go on after a pause", signal_job)
+    priority = job_command(
+        "priority", "let a running job's next tiles go before or after others", change_priority
+    )
+    priority.add_argument("priority", type=int, metavar="N", help="0 to 100, higher first")
+    more = job_command("more", "render the same frame with more samples, on top of these", more_samples)
+    more.add_argument("--spp", type=int, required=True, metavar="N", help="samples a pixel in all")
     retry = job_command("retry", "try a dead-lettered job again", retry_job)
     retry.add_argument("--tile", action="append", metavar="TILE", help="only this dead tile; may be repeated")
     letters = command("dead-letters", "the frames that wait for an operator", dead_letters)

@@ -114,6 +114,7 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     service: list[object] = [
         prepare.prepare_frame,
         tiles.newest_samples,
+        records.record_job,
         records.record_dead_letter,
         records.remove_dead_letter,
         records.discard_frame,

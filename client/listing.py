@@ -15,10 +15,10 @@ from client.options import age as duration_of
 from client.report import percent_of
 from client.session import session
 from client.status import CLOSED
-from client.submit import PICTURE_MEMO
 from contracts import FrameStatus
 from settings import Settings
 from workflows import attributes
+from workflows.launch import PICTURE_MEMO
 
 PAGE = 1000
 """The most that Temporal gives in one answer."""

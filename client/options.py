@@ -21,6 +21,12 @@ def add_scene_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", help="whose frame it is (default: TESSERA_PROJECT, else 'default')")
     parser.add_argument("--frames", default="1", help="1-100x2,3,7; x is the step (default: 1)")
     parser.add_argument("--priority", type=int, default=50, help="0 to 100, higher first (default: 50)")
+    parser.add_argument(
+        "--weight",
+        type=float,
+        default=1.0,
+        help="the project's share beside others, 0.001 to 1000 (default: 1)",
+    )
     parser.add_argument("--tile", type=int, metavar="N", help="edge of a tile in pixels, at most 128")
     parser.add_argument(
         "--root", type=Path, metavar="DIR", help="where the scene may refer to (default: its folder)"
@@ -99,6 +105,7 @@ def options_of(given: argparse.Namespace, default_project: str) -> Options:
         samples_per_pixel=given.spp,
         settings=settings,
         priority=given.priority,
+        weight=given.weight,
         tile_size=given.tile,
         root=given.root,
         park_limit_seconds=None if given.park_limit is None else int(age(given.park_limit).total_seconds()),
@@ -111,6 +118,7 @@ OPTION_OF = {
     "frame_number": "--frames",
     "samples_per_pixel": "--spp",
     "priority": "--priority",
+    "weight": "--weight",
     "tile_size": "--tile",
     "width": "--size",
     "height": "--size",

@@ -30,7 +30,7 @@ from client.request import LocalBundle
 from client.server import DATABASE
 from client.status import QUERY_TIMEOUT, job_status
 from client.submit import start
-from client.upload import upload
+from client.upload import record, upload
 from client.watch import watch
 from contracts import FrameRequest, JobStatus, Manifest
 from settings import Settings, connect, temporal_address
@@ -121,6 +121,14 @@ class Session:
             else:
                 submitted.append(await self._start(request))
         return submitted
+
+    async def submit_again(self, request: FrameRequest) -> Submitted:
+        """Submits a frame of a bundle that is in the store already."""
+        manifest = published(self.store, request.job_id, request.idempotency_key)
+        if manifest is not None:
+            return Submitted(answered(status_of(manifest)), None)
+        record(self.store, request)
+        return await self._start(request)
 
     async def _start(self, request: FrameRequest) -> Submitted:
         note = await self.reach(lambda client: start(client, self.store, request))

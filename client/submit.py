@@ -21,12 +21,10 @@ from client.published import conflict, damaged, published
 from contracts import FramePlan, FrameRequest, FrameRun
 from store import NotFound, Store, layout
 from tracer import engine
-from workflows import attributes, policies, queues
+from workflows import queues
+from workflows.launch import KEY_MEMO, frame_launch
 
 WORKFLOW = "FrameWorkflow"
-KEY_MEMO = "idempotency_key"
-PICTURE_MEMO = "picture"
-"""What `tessera list` tells frames of one scene apart by: size and samples."""
 RPC_TIMEOUT = timedelta(seconds=10)
 END_SECONDS = 60.0
 """How long a run that is being cancelled may take to end. Its tiles stop within seconds; a worker that was
@@ -107,9 +105,7 @@ def _tile_note(store: Store, request: FrameRequest) -> str | None:
 
 
 async def _start(client: Client, request: FrameRequest, reuse: WorkflowIDReusePolicy) -> None:
-    settings = request.settings
-    scene = request.scene.entry[-80:]  # the server refuses a summary of more than 400 bytes
-    size = f"{settings.width}x{settings.height}" if settings.width else None
+    launch = frame_launch(request)
     await client.start_workflow(
         WORKFLOW,
         FrameRun(request=request, created_at=datetime.now(UTC)),
@@ -117,13 +113,10 @@ async def _start(client: Client, request: FrameRequest, reuse: WorkflowIDReusePo
         task_queue=queues.CONTROL,
         id_reuse_policy=reuse,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        memo={
-            KEY_MEMO: request.idempotency_key,
-            PICTURE_MEMO: {"size": size, "spp": request.samples_per_pixel},
-        },
-        search_attributes=attributes.of_request(request),
-        static_summary=f"{scene} frame {request.frame_number}, {request.samples_per_pixel} samples",
-        static_details=f"project {request.project_id}, {size or 'default size'}, depth {settings.max_depth}",
-        priority=policies.priority(request),
+        memo=launch.memo,
+        search_attributes=launch.search_attributes,
+        static_summary=launch.static_summary,
+        static_details=launch.static_details,
+        priority=launch.priority,
         rpc_timeout=RPC_TIMEOUT,
     )

@@ -10,7 +10,6 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from client.presence import NOBODY
-from client.submit import KEY_MEMO
 from client.upload import upload
 from contracts import (
     FinalizeOutcome,
@@ -29,6 +28,7 @@ from tests.client.desk import PATIENCE, Desk
 from tests.client.published_frame import publish_frame
 from tracer.engine import fingerprint
 from workflows import queues
+from workflows.launch import KEY_MEMO
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

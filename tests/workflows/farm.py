@@ -19,6 +19,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
+from client.server import SHARING
 from contracts import (
     DeadLetter,
     FinalizeOutcome,
@@ -62,12 +63,16 @@ class Farm:
 
     def __init__(self, tiles: int = 4) -> None:
         self.tiles = tiles
+        self.slots = 100
+        """Tiles at the same time."""
         self.seconds_per_sample = 1000.0
         """Tiles that are not cheap: each has an activity of its own."""
         self.attempts: Counter[str] = Counter()
         """Attempts by activity name, and for tiles also by (tile_id, queue's kind)."""
         self.newest: dict[str, int] = {}
         self.letters: list[DeadLetter] = []
+        self.jobs: list[FrameRequest] = []
+        """Recorded by the workflow itself."""
         self.discarded = False
         self.render: Callable[[TileTask, str], Awaitable[TileResult]] = self.rendered
         self.prepare: Callable[[FrameRequest], Awaitable[FramePlan]] = self.planned
@@ -130,6 +135,10 @@ class Farm:
     async def _record(self, letter: DeadLetter) -> None:
         self.letters.append(letter)
 
+    @activity.defn(name="record_job")
+    async def _record_job(self, asked: FrameRequest) -> None:
+        self.jobs.append(asked)
+
     @activity.defn(name="remove_dead_letter")
     async def _remove(self, letter: DeadLetter) -> None:
         self.letters.clear()
@@ -146,6 +155,7 @@ class Farm:
                 client,
                 task_queue=queue,
                 activities=activities,
+                max_concurrent_activities=self.slots,
                 identity="scripted",
                 max_heartbeat_throttle_interval=throttle,
                 default_heartbeat_throttle_interval=throttle,
@@ -153,7 +163,17 @@ class Farm:
 
         async with (
             Worker(client, task_queue=queues.CONTROL, workflows=[FrameWorkflow], identity="scripted"),
-            worker(queues.SERVICE, [self._prepare, self._newest, self._record, self._remove, self._discard]),
+            worker(
+                queues.SERVICE,
+                [
+                    self._prepare,
+                    self._newest,
+                    self._record,
+                    self._record_job,
+                    self._remove,
+                    self._discard,
+                ],
+            ),
             worker(queues.tiles(ENGINE), [self._render]),
             worker(queues.isolated(ENGINE), [self._render]),
             worker(queues.finalize(ENGINE), [self._finalize]),
@@ -187,6 +207,7 @@ async def real_server() -> AsyncIterator[Client]:
         dev_server_existing_path=binary("temporal"),
         data_converter=pydantic_data_converter,
         search_attributes=list(attributes.ALL),
+        dev_server_extra_args=SHARING,
     ) as env:
         yield env.client
 
