@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from client.errors import BadField, BadInput
-from client.request import Options
+
+if TYPE_CHECKING:
+    from client.request import Options
 
 
 def add_scene_options(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +79,8 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(given: argparse.Namespace, default_project: str) -> Options:
+    from client.request import Options
+
     settings: dict[str, Any] = {
         "max_depth": given.max_depth,
         "seed": given.seed,

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from client.errors import REFUSALS, BadInput, Unreachable, client_errors
+from client.errors import BadInput, Unreachable, client_errors, is_refusal
 from client.farm import FarmRecord, farm, farm_client, running_farm
 from client.fetch import fetch
 from client.progress import Progress
@@ -98,7 +98,7 @@ class Session:
             try:
                 return await call(client)
             except RPCError as error:
-                if error.status in REFUSALS:
+                if is_refusal(error):
                     raise
                 if away_since is None:
                     away_since = time.monotonic()
