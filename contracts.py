@@ -254,6 +254,8 @@ class FrameRequest(Message):
     picture_version: int
     """Raised by the tracer whenever pixels are meant to change."""
     priority: Annotated[int, Field(ge=0, le=100)] = 50
+    weight: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
+    """The project's share of a busy farm beside other projects of the same priority."""
     tile_size: Annotated[int, Field(ge=1, le=128)] | None = None
     park_limit_seconds: Annotated[int, Field(ge=1)] | None = None
     """How long a dead-lettered frame waits for an operator before it fails; None: for ever."""
@@ -495,7 +497,7 @@ class Manifest(Message):
         frame = self.frame.model_dump(mode="json")
         for image in frame["images"]:
             del image["key"]  # every attempt uploads under its own name
-        for ignored in ("priority", "tile_size", "park_limit_seconds"):
+        for ignored in ("priority", "weight", "tile_size", "park_limit_seconds"):
             del frame["request"][ignored]
         return frame
 

@@ -46,8 +46,6 @@ HUNG_SECONDS = 60.0
 LOOK_SECONDS, HUNG_LOOKS = 0.5, 10
 DRAIN_SECONDS = policies.GRACEFUL_SHUTDOWN.total_seconds() + 5
 """How long a leaving worker waits for its attempts: they are given GRACEFUL_SHUTDOWN."""
-WATCHES = 100
-"""Frames that one process watches for sequences: each waits, and asks Temporal once a second."""
 CONNECT_SECONDS = 60.0
 """How long a worker waits for a Temporal that is not there yet."""
 UNREACHABLE, NOT_DRAINED = 69, 70
@@ -136,6 +134,7 @@ def render_workers(
     service: list[object] = [
         prepare.prepare_frame,
         tiles.newest_samples,
+        records.record_job,
         records.record_dead_letter,
         records.remove_dead_letter,
         records.discard_frame,
@@ -145,7 +144,8 @@ def render_workers(
         worker(queues.tiles(fingerprint), settings.slots, [tiles.render_tile]),
         worker(queues.SERVICE, 1, service),
         worker(queues.finalize(fingerprint), 1, [FinalizeActivities(store, name, metrics).finalize_frame]),
-        worker(queues.WATCH, WATCHES, [sequences.watch_frame]),
+        # Each only waits, with a question to Temporal a second.
+        worker(queues.WATCH, 100, [sequences.watch_frame]),
     ]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from temporalio import activity
 
 from activities.attempt import beat_step
-from activities.errors import coded_errors
-from contracts import DeadLetter, FramePlan, Manifest
+from activities.errors import Refused, coded_errors
+from contracts import DeadLetter, ErrorCode, FramePlan, FrameRequest, Manifest
 from store import AlreadyExists, Store, layout
+from store.blobs import put_record
 
 
 class RecordActivities:
@@ -26,6 +27,15 @@ class RecordActivities:
                 stat = self._store.stat(key)
                 if stat is not None:
                     self._store.swap(key, data, stat.version)
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def record_job(self, request: FrameRequest) -> None:
+        """Writes what a job is asked to be, as a submit does: by it the store alone knows the frame."""
+        key, data = layout.job(request.job_id), request.model_dump_json(indent=1).encode()
+        with coded_errors(self._worker):
+            earlier = FrameRequest.model_validate_json(put_record(self._store, key, data))
+            if earlier.idempotency_key != request.idempotency_key:
+                raise Refused(ErrorCode.IDEMPOTENCY_CONFLICT, f"{key}: another frame has this name")
 
     @activity.defn(no_thread_cancel_exception=True)
     def remove_dead_letter(self, letter: DeadLetter) -> None:

@@ -1,16 +1,20 @@
-"""What ends a command: each class is one exit code of the command line's contract."""
+"""What ends a command: each class is one exit code of the command line's contract.
+
+Every command imports this first, so it imports nothing itself that takes time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-from temporalio.service import RPCError, RPCStatusCode
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from temporalio.service import RPCError
 
-from contracts import ErrorCode, FrameStatus
-from store import StoreDenied, StoreError, StoreFull
+    from contracts import ErrorCode, FrameStatus
 
 
 class ExitCode(IntEnum):
@@ -44,6 +48,8 @@ class BadField(BadInput):
     """A field of a model does not hold what it may. field: its path, empty for the model as a whole."""
 
     def __init__(self, field: str, sentence: str) -> None:
+        from contracts import ErrorCode
+
         message = f"{field}: {sentence}" if field else sentence
         super().__init__(message, ErrorCode.SETTINGS_INVALID)
         self.field, self.sentence = field, sentence
@@ -57,6 +63,8 @@ class Unreachable(ClientError):
 
 def exit_code(status: FrameStatus) -> ExitCode:
     """The code with which a command that waited for a frame ends."""
+    from contracts import FrameStatus
+
     return {
         FrameStatus.FAILED_TERMINAL: ExitCode.FAILED,
         FrameStatus.DEAD_LETTERED: ExitCode.DEAD_LETTERED,
@@ -67,6 +75,12 @@ def exit_code(status: FrameStatus) -> ExitCode:
 @contextmanager
 def client_errors() -> Iterator[None]:
     """The one place where an error of the store, of Temporal or of a model becomes a ClientError."""
+    from pydantic import ValidationError
+    from temporalio.service import RPCError
+
+    from contracts import ErrorCode
+    from store import StoreDenied, StoreError, StoreFull
+
     try:
         yield
     except StoreError as error:
@@ -77,14 +91,17 @@ def client_errors() -> Iterator[None]:
             code = ErrorCode.STORAGE_FULL
         raise Unreachable(str(error), code) from error
     except RPCError as error:
-        kind = BadInput if error.status in REFUSALS else Unreachable
+        kind = BadInput if is_refusal(error) else Unreachable
         raise kind(f"Temporal: {error.message}") from error
     except ValidationError as error:
         raise BadField(*plain(error)) from error
 
 
-REFUSALS = {RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION}
-"""Answers of a Temporal that is well: it is the request that is wrong."""
+def is_refusal(error: RPCError) -> bool:
+    """The answer of a Temporal that is well: it is the request that is wrong."""
+    from temporalio.service import RPCStatusCode as Code
+
+    return error.status in (Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.FAILED_PRECONDITION)
 
 
 def plain(error: ValidationError) -> tuple[str, str]:

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from client.errors import BadField, BadInput
-from client.request import Options
+
+if TYPE_CHECKING:
+    from client.request import Options
 
 
 def add_scene_options(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +31,12 @@ def add_scene_options(parser: argparse.ArgumentParser) -> None:
         help="first each Nth of the frames, for example 10; the rest after `tessera approve`",
     )
     parser.add_argument("--priority", type=int, default=50, help="0 to 100, higher first (default: 50)")
+    parser.add_argument(
+        "--weight",
+        type=float,
+        default=1.0,
+        help="the project's share beside others, 0.001 to 1000 (default: 1)",
+    )
     parser.add_argument("--tile", type=int, metavar="N", help="edge of a tile in pixels, at most 128")
     parser.add_argument(
         "--root", type=Path, metavar="DIR", help="where the scene may refer to (default: its folder)"
@@ -79,6 +87,8 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(given: argparse.Namespace, default_project: str) -> Options:
+    from client.request import Options
+
     settings: dict[str, Any] = {
         "max_depth": given.max_depth,
         "seed": given.seed,
@@ -107,6 +117,7 @@ def options_of(given: argparse.Namespace, default_project: str) -> Options:
         samples_per_pixel=given.spp,
         settings=settings,
         priority=given.priority,
+        weight=given.weight,
         tile_size=given.tile,
         root=given.root,
         park_limit_seconds=None if given.park_limit is None else int(age(given.park_limit).total_seconds()),
@@ -119,6 +130,7 @@ OPTION_OF = {
     "frame_number": "--frames",
     "samples_per_pixel": "--spp",
     "priority": "--priority",
+    "weight": "--weight",
     "tile_size": "--tile",
     "width": "--size",
     "height": "--size",

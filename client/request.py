@@ -37,6 +37,7 @@ class Options:
     camera: str | None = None
     samples_per_pixel: int = 64
     priority: int = 50
+    weight: float = 1.0
     tile_size: int | None = None
     park_limit_seconds: int | None = None
     root: str | Path | None = None
@@ -74,6 +75,7 @@ def make_requests(
                 settings=checked,
                 picture_version=PICTURE_VERSION,
                 priority=options.priority,
+                weight=options.weight,
                 tile_size=options.tile_size,
                 park_limit_seconds=options.park_limit_seconds,
             )

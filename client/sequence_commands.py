@@ -29,25 +29,11 @@ from workflows.tiling import from_ranges
 Command = Callable[[argparse.Namespace, Settings], Coroutine[Any, Any, ExitCode]]
 
 
-def either(of_frame: Command, of_sequence: Command) -> Command:
-    """A command of a job: of a frame or of a sequence, by the job's id."""
-
-    async def run(given: argparse.Namespace, settings: Settings) -> ExitCode:
-        command = of_sequence if given.job.startswith(SEQUENCE_PREFIX) else of_frame
-        return await command(given, settings)
-
-    return run
-
-
-def of_one_frame(command: Command) -> Command:
-    """A command that makes no sense of a sequence."""
-
-    async def refuse(given: argparse.Namespace, settings: Settings) -> ExitCode:
-        raise BadInput(
-            f"{given.command}: of a frame; `tessera status --frames {given.job}` lists those of the sequence"
-        )
-
-    return either(command, refuse)
+async def of_one_frame(given: argparse.Namespace, settings: Settings) -> ExitCode:
+    """In the place of a command that makes no sense of a sequence."""
+    raise BadInput(
+        f"{given.command}: of a frame; `tessera status --frames {given.job}` lists those of the sequence"
+    )
 
 
 def by_frames(of_frame: Command, of_sequence: Command) -> Command:
@@ -323,3 +309,7 @@ def states(request: SequenceRequest, report: SequenceReport) -> dict[int, FrameS
     found |= dict.fromkeys(from_ranges(report.cancelled), FrameStatus.CANCELLED)
     found |= dict.fromkeys(from_ranges(report.published), FrameStatus.COMPLETED)
     return found
+
+
+render_any = by_frames(commands.render_one, render)
+submit_any = by_frames(commands.submit_one, submit)

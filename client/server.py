@@ -16,6 +16,17 @@ TYPES = {1: "Text", 2: "Keyword", 3: "Int", 4: "Double", 5: "Bool", 6: "Datetime
 """Names of Temporal's IndexedValueType on the server's command line."""
 
 
+SHARING = [
+    *("--dynamic-config-value", "matching.enableFairness=true"),
+    *("--dynamic-config-value", "matching.numTaskqueueReadPartitions=1"),
+    *("--dynamic-config-value", "matching.numTaskqueueWritePartitions=1"),
+]
+"""Projects share the farm by their weights, and a higher priority goes first. Each partition of a task queue
+keeps that order for itself alone: with the default of four, a slot now and then gets a tile whose turn it is
+not (measured: shares of 1.9 to 2.6 where 3.0 was asked for). One takes far more tiles a second than a farm
+has."""
+
+
 def server_command(state: Path, port: int, ui_port: int) -> list[str]:
     command = [
         find_temporal(),
@@ -24,6 +35,7 @@ def server_command(state: Path, port: int, ui_port: int) -> list[str]:
         *("--db-filename", str(state / DATABASE), "--log-level", "warn"),
         # Timers and retry delays of less than a second would take a second.
         *("--dynamic-config-value", 'history.timerProcessorMaxTimeShift="50ms"'),
+        *SHARING,
     ]
     for key in attributes.ALL:
         command += ["--search-attribute", f"{key.name}={TYPES[int(key.indexed_value_type)]}"]

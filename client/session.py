@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from client.errors import REFUSALS, BadInput, Unreachable, client_errors
+from client.errors import BadInput, Unreachable, client_errors, is_refusal
 from client.farm import FarmRecord, farm, farm_client, running_farm
 from client.fetch import fetch
 from client.progress import Progress
@@ -30,7 +30,7 @@ from client.request import LocalBundle
 from client.server import DATABASE
 from client.status import QUERY_TIMEOUT, job_status
 from client.submit import start
-from client.upload import upload
+from client.upload import record, upload
 from client.watch import watch
 from contracts import FrameRequest, JobStatus, Manifest
 from settings import Settings, connect, temporal_address, tracing
@@ -99,7 +99,7 @@ class Session:
             try:
                 return await call(client)
             except RPCError as error:
-                if error.status in REFUSALS:
+                if is_refusal(error):
                     raise
                 if away_since is None:
                     away_since = time.monotonic()
@@ -126,6 +126,14 @@ class Session:
             else:
                 submitted.append(await self._start(request))
         return submitted
+
+    async def submit_again(self, request: FrameRequest) -> Submitted:
+        """Submits a frame of a bundle that is in the store already."""
+        manifest = published(self.store, request.job_id, request.idempotency_key)
+        if manifest is not None:
+            return Submitted(answered(status_of(manifest)), None)
+        record(self.store, request)
+        return await self._start(request)
 
     async def _start(self, request: FrameRequest) -> Submitted:
         note = await self.reach(lambda client: start(client, self.store, request))

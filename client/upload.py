@@ -30,10 +30,11 @@ def upload(store: Store, local: LocalBundle, requests: Iterable[FrameRequest]) -
             raise BadInput(f"{path}: changed while it was being submitted; submit again")
     put_record(store, layout.bundle(local.bundle.version), local.bundle.model_dump_json(indent=1).encode())
     for request in requests:
-        _record(store, request)
+        record(store, request)
 
 
-def _record(store: Store, request: FrameRequest) -> None:
+def record(store: Store, request: FrameRequest) -> None:
+    """Puts a job's record into the store. Raises BadInput where a job of this name is another frame."""
     key = layout.job(request.job_id)
     data = put_record(store, key, request.model_dump_json(indent=1).encode())
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from starter import main
+from starter import load, main, make_parser
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
@@ -26,7 +26,11 @@ COMMANDS = (
     "fetch",
     "list",
     "dev",
+    "preview",
+    "priority",
+    "more",
 )
+HELP_NEEDS_NO = {"temporalio", "pydantic", "asyncio", "contracts", "settings"}
 SLOW_IMPORTS = {"numpy", "numba", "llvmlite", "rich", "OpenEXR", "PIL", "boto3", "workflows.frame"}
 
 
@@ -145,13 +149,39 @@ def test_a_store_that_cannot_be_used_is_exit_code_69(tmp_path: Path) -> None:
     assert done.returncode == 69 and json.loads(done.stdout)["error"]["code"] == "storage_denied"
 
 
-def test_what_starts_slowly_is_not_loaded_for_a_status() -> None:
+def imported_by(folder: Path, *commands: list[str]) -> set[str]:
+    """The modules that a process has loaded after these commands."""
     code = (
         "import sys, starter\n"
-        "for words in ['--version'], ['--help']:\n"
+        f"for words in {commands}:\n"
         "    try: starter.main(words)\n"
         "    except SystemExit: pass\n"
-        f"print(sorted({SLOW_IMPORTS} & set(sys.modules)))"
+        "print(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TESSERA_STATE_DIR": str(folder / "state")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_help_and_a_mistyped_option_load_next_to_nothing(tmp_path: Path) -> None:
+    assert imported_by(tmp_path, ["--help"], ["status", "--dance"]) & (HELP_NEEDS_NO | SLOW_IMPORTS) == set()
+
+
+def test_what_starts_slowly_is_not_loaded_for_a_status(tmp_path: Path) -> None:
+    loaded = imported_by(tmp_path, ["--version"], ["status", "j"])
+    assert "client.commands" in loaded and loaded & SLOW_IMPORTS == set()
+
+
+def test_every_command_is_there() -> None:
+    (commands,) = (action for action in make_parser()._actions if action.dest == "command")
+    assert isinstance(commands.choices, dict)
+    runs = {name: parser.get_default("run") for name, parser in commands.choices.items()}
+    assert set(COMMANDS) <= set(runs)
+    assert all(callable(load(run)) for name, run in runs.items() if name != "dev")

@@ -56,7 +56,7 @@ def test_what_changes_the_picture_changes_every_name(change: dict[str, Any]) -> 
     assert other.sample_key("e") != ours.sample_key("e")
 
 
-@pytest.mark.parametrize("change", [{"priority": 90}, {"tile_size": 32}])
+@pytest.mark.parametrize("change", [{"priority": 90}, {"weight": 3.0}, {"tile_size": 32}])
 def test_what_cannot_change_a_pixel_is_no_part_of_the_identity(change: dict[str, Any]) -> None:
     assert request(**change).job_id == request().job_id
     assert request(**change).sample_key("e") == request().sample_key("e")

@@ -10,12 +10,20 @@ import asyncio
 from typing import TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import (
+    ActivityError,
+    FailureError,
+    WorkflowAlreadyStartedError,
+    is_cancelled_exception,
+)
 
 from workflows import attributes, metrics, policies, queues
 from workflows.details import describe
 from workflows.failures import to_failure, to_workflow_error
+from workflows.launch import frame_launch
 from workflows.state import FrameState, Phase
+from workflows.steering import Steering
 from workflows.tiling import tile_at
 from workflows.window import TileWindow, is_being_cancelled
 
@@ -31,7 +39,6 @@ with workflow.unsafe.imports_passed_through():
         FrameResult,
         FrameRun,
         FrameStatus,
-        JobStatus,
         Message,
     )
 
@@ -39,7 +46,7 @@ Result = TypeVar("Result")
 
 
 @workflow.defn
-class FrameWorkflow:
+class FrameWorkflow(Steering):
     @workflow.init
     def __init__(self, run: FrameRun) -> None:
         self._state = FrameState.begin(run, workflow.now())
@@ -62,6 +69,7 @@ class FrameWorkflow:
                     continue
                 result = await self._finalize(plan)
                 if result is not None:
+                    await workflow.wait_condition(workflow.all_handlers_finished)
                     return result
         except ActivityError as error:
             if is_cancelled_exception(error):
@@ -83,6 +91,7 @@ class FrameWorkflow:
         self._enter(Phase.RENDERING)
         while await window.run_until_change():
             if window.drained:
+                await workflow.wait_condition(workflow.all_handlers_finished)
                 workflow.continue_as_new(self._state.carry())
             self._enter(Phase.RENDERING)
         await workflow.wait_condition(lambda: not self._state.paused)
@@ -244,32 +253,30 @@ class FrameWorkflow:
             workflow.upsert_search_attributes([attributes.ERROR_CODE.value_set(state.last_failure.code)])
         workflow.set_current_details(describe(self.status(), tuple(state.dead.values())))
 
-    # --- what people and programs ask -----------------------------------------------------------
-
-    @workflow.query(description="The frame's state, counts, last failure and result")
-    def status(self) -> JobStatus:
-        running = self._window.running if self._window is not None else 0
-        return self._state.job_status(workflow.info().workflow_id, running)
-
-    @workflow.signal(description="Stop rendering; films are kept")
-    def pause(self) -> None:
-        self._state.paused = True
-        if self._window is not None:
-            self._window.interrupt()
-        self._enter(self._state.phase)
-
-    @workflow.signal(description="Go on after a pause")
-    def resume(self) -> None:
-        self._state.paused = False
-        self._enter(self._state.phase)
-
-    @workflow.signal(description="Try a parked frame again; with tile ids, only those tiles")
-    def retry(self, tiles: list[str] | None = None) -> None:
-        self._retry_asked = frozenset(tiles or ())
-
-    @workflow.signal(description="When cancelled, also remove the films made so far")
-    def discard_on_cancel(self) -> None:
-        self._state.discard = True
+    async def _start_refined(self, samples: int) -> str:
+        """Starts the frame that has more samples, or attaches to it. It shares this one's films and outlives
+        this workflow."""
+        request = self._state.request.model_copy(update={"samples_per_pixel": samples})
+        await self._activity("record_job", request, type(None), queues.SERVICE)
+        launch = frame_launch(request)
+        try:
+            await workflow.start_child_workflow(
+                FrameWorkflow.run,
+                FrameRun(request=request, created_at=workflow.now()),
+                id=request.job_id,
+                task_queue=queues.CONTROL,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+                cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
+                memo=launch.memo,
+                search_attributes=launch.search_attributes,
+                static_summary=launch.static_summary,
+                static_details=launch.static_details,
+                priority=launch.priority,
+            )
+        except WorkflowAlreadyStartedError:
+            workflow.logger.info("frame %s runs already, or is published", request.job_id)
+        return request.job_id
 
 
 def raise_if_cancelled() -> None:

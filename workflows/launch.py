@@ -1,4 +1,4 @@
-"""What a frame's workflow starts with, the same whether a person or a sequence starts it."""
+"""What a frame's workflow starts with, the same whether a person or another workflow starts it."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from temporalio.common import Priority, RetryPolicy
 
-from contracts import TERMINAL_CODES, FrameRequest
+from contracts import TERMINAL_CODES, FrameRequest, canonical_hash, slug
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 """How long a worker may be silent before it counts as lost. Heartbeats come from the render loop about
@@ -99,5 +99,19 @@ that is away. It renders nothing, and a cancel ends it."""
 
 
 def priority(request: FrameRequest) -> Priority:
-    """A frame's priority (0 to 100, higher first) as Temporal's key (1 to 5, lower first)."""
-    return Priority(priority_key=5 - min(request.priority // 20, 4))
+    """Whose tile a free slot takes next.
+
+    A frame's priority (0 to 100, higher first) is Temporal's key (1 to 5, lower first). Among tiles of one
+    key projects share the farm by their weights, however many tiles each has waiting.
+    """
+    return Priority(
+        priority_key=5 - min(request.priority // 20, 4),
+        fairness_key=fairness_key(request.project_id),
+        fairness_weight=request.weight,
+    )
+
+
+def fairness_key(project: str) -> str:
+    """Readable in the Web UI, and no two projects' is the same: Temporal takes 64 bytes, a name may have
+    more."""
+    return f"{slug(project, 40)}-{canonical_hash(project)[:8]}"

@@ -60,7 +60,10 @@ def test_what_cannot_change_a_pixel_is_no_part_of_it(scene: Path) -> None:
     original = request(scene)
     (scene.parent / UNRELATED).write_text("new")
     os.utime(scene, (1, 1))
-    assert request(scene, Options(priority=99, tile_size=16)).idempotency_key == original.idempotency_key
+    assert (
+        request(scene, Options(priority=99, weight=2.0, tile_size=16)).idempotency_key
+        == original.idempotency_key
+    )
     moved = Path(shutil.copytree(scene.parent, scene.parent.with_name("elsewhere")))
     assert request(moved / scene.name).job_id == original.job_id
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from client.server import SHARING
 from store import BlobStat, Store, open_store
 from tests.workflows.farm import binary
 from workflows import attributes
@@ -72,6 +73,7 @@ class Farm:
             [binary("temporal"), "server", "start-dev", "--headless", "--ip", "127.0.0.1"]
             + ["--port", str(self.port), "--db-filename", str(self.folder / "temporal.db")]
             + ["--dynamic-config-value", 'history.timerProcessorMaxTimeShift="50ms"']
+            + SHARING
             + [part for name in names for part in ("--search-attribute", name)],
         )
         poll(lambda: self._listens() or server.poll(), "the Temporal server listens")

@@ -23,6 +23,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from activities.sequences import SequenceActivities
+from client.server import SHARING
 from contracts import (
     DeadLetter,
     FinalizeOutcome,
@@ -75,12 +76,16 @@ class Farm:
 
     def __init__(self, tiles: int = 4) -> None:
         self.tiles = tiles
+        self.slots = 100
+        """Tiles at the same time."""
         self.seconds_per_sample = 1000.0
         """Tiles that are not cheap: each has an activity of its own."""
         self.attempts: Counter[str] = Counter()
         """Attempts by activity name, and for tiles also by (tile_id, queue's kind)."""
         self.newest: dict[str, int] = {}
         self.letters: list[DeadLetter] = []
+        self.jobs: list[FrameRequest] = []
+        """Recorded by the workflow itself."""
         self.discarded = False
         self.published_numbers: set[int] = set()
         """Frames that the store has a manifest of, where there is no store."""
@@ -150,6 +155,10 @@ class Farm:
         if self.store:
             self.store.put_new(layout.dead_letter(letter.job_id), letter.model_dump_json().encode())
 
+    @activity.defn(name="record_job")
+    async def _record_job(self, asked: FrameRequest) -> None:
+        self.jobs.append(asked)
+
     @activity.defn(name="remove_dead_letter")
     async def _remove(self, letter: DeadLetter) -> None:
         self.letters.clear()
@@ -171,6 +180,7 @@ class Farm:
                 client,
                 task_queue=queue,
                 activities=activities,
+                max_concurrent_activities=self.slots,
                 identity="scripted",
                 activity_executor=executor,
                 max_heartbeat_throttle_interval=throttle,
@@ -186,6 +196,7 @@ class Farm:
             self._prepare,
             self._newest,
             self._record,
+            self._record_job,
             self._remove,
             self._discard,
             lookup,
@@ -255,7 +266,7 @@ async def real_server(*options: str) -> AsyncIterator[Client]:
         dev_server_existing_path=binary("temporal"),
         data_converter=pydantic_data_converter,
         search_attributes=list(attributes.ALL),
-        dev_server_extra_args=options,
+        dev_server_extra_args=[*SHARING, *options],
     ) as env:
         yield env.client
 
