@@ -232,6 +232,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="how long published frames keep their films, for more samples later; or always (default: 30d)",
     )
     gc.add_argument("--dry-run", action="store_true", help="only say what would go")
+    replayed = job_command(
+        "replay",
+        "decide a job's history again with this version's workflow code",
+        *2 * ("client.replay:replay_job",),
+    )
+    replayed.add_argument("--save", metavar="FILE", help="also write the history, as JSON")
     dev = command("dev", "a farm on this machine, in the foreground", None)
     dev.add_argument("--while-used", action="store_true", help="stop when no client uses it any more")
     return parser
