@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -20,10 +20,11 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
 
+import codec
 from telemetry.metrics import BUCKETS
 from telemetry.traces import start_traces
 from tracer.limits import Limits
@@ -57,6 +58,9 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     """What a scene may ask for: TESSERA_LIMITS__TRIANGLES and so on. A scene beyond a limit is refused as
     scene_unsupported when its frame is prepared."""
+    encryption_keys: SecretStr = SecretStr("")
+    """id:base64 of 32 random bytes, several parted by commas, the newest first: what Temporal keeps of frames
+    is encrypted with the first. The same for clients and workers; see codec.py."""
     metrics_address: str | None = None
     """host:port on which a worker serves Prometheus metrics; none by default. A supervisor of several
     workers gives each the next port."""
@@ -91,12 +95,17 @@ def tracing(service: str) -> TracingInterceptor | None:
     return None if off or not any(os.environ.get(name) for name in names) else start_traces(service)
 
 
+def data_converter() -> DataConverter:
+    """Raises codec.KeyProblem where the keys cannot be read."""
+    return codec.data_converter(codec.parse_keys(Settings().encryption_keys.get_secret_value()))
+
+
 async def connect(
     address: str | None = None, *, metrics_address: str | None = None, service: str = "tessera"
 ) -> Client:
     """Connect to `address`, or to the configured Temporal service. service: this process's name in traces.
 
-    Raises RuntimeError (from temporalio) when it cannot be reached.
+    Raises RuntimeError (from temporalio) when it cannot be reached, and codec.KeyProblem.
     """
     interceptor = tracing(service)
     config = ClientConfig.load_client_connect_config()
@@ -104,7 +113,7 @@ async def connect(
         config["target_host"] = address
     return await Client.connect(
         **config,
-        data_converter=pydantic_data_converter,
+        data_converter=data_converter(),
         runtime=_runtime(metrics_address),
         interceptors=[interceptor] if interceptor else [],
     )

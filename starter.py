@@ -238,6 +238,20 @@ def make_parser() -> argparse.ArgumentParser:
         *2 * ("client.replay:replay_job",),
     )
     replayed.add_argument("--save", metavar="FILE", help="also write the history, as JSON")
+    server = command(
+        "codec-server",
+        "decrypt for the Temporal Web UI what is encrypted with TESSERA_ENCRYPTION_KEYS",
+        "client.codec_server:serve_codec",
+    )
+    server.add_argument(
+        "--listen", default="127.0.0.1:8081", metavar="HOST:PORT", help="default: 127.0.0.1:8081"
+    )
+    server.add_argument(
+        "--origin",
+        default="http://localhost:8233",
+        metavar="URL",
+        help="of the Web UI, whose pages may ask (default: http://localhost:8233)",
+    )
     dev = command("dev", "a farm on this machine, in the foreground", None)
     dev.add_argument("--while-used", action="store_true", help="stop when no client uses it any more")
     return parser

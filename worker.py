@@ -30,6 +30,7 @@ from temporalio.common import MetricMeter
 from temporalio.worker import Worker
 
 from activities.attempt import silence
+from codec import KeyProblem
 from contracts import ErrorCode, FrameStatus
 from settings import Settings, connect
 from store import StoreError
@@ -330,7 +331,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return supervise(settings)
     try:
         drained = asyncio.run(run_role(options.role, settings, supervisor))
-    except (ConnectionError, StoreError) as error:  # its message says all
+    except (ConnectionError, StoreError, KeyProblem) as error:  # its message says all
         log.error("cannot work", extra={"error": str(error)[:2000]})
         return UNREACHABLE
     return 0 if drained else NOT_DRAINED

@@ -78,6 +78,7 @@ def client_errors() -> Iterator[None]:
     from pydantic import ValidationError
     from temporalio.service import RPCError
 
+    from codec import KeyProblem
     from contracts import ErrorCode
     from store import StoreDenied, StoreError, StoreFull
 
@@ -93,6 +94,8 @@ def client_errors() -> Iterator[None]:
     except RPCError as error:
         kind = BadInput if is_refusal(error) else Unreachable
         raise kind(f"Temporal: {error.message}") from error
+    except KeyProblem as error:
+        raise BadInput(str(error), ErrorCode.SETTINGS_INVALID) from error
     except ValidationError as error:
         raise BadField(*plain(error)) from error
 

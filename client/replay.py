@@ -10,14 +10,13 @@ import argparse
 from pathlib import Path
 
 from temporalio.client import Client, WorkflowHistory
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
 from client.commands import print_document
 from client.errors import BadInput, ExitCode
 from client.session import session
-from settings import Settings
+from settings import Settings, data_converter
 from workflows.frame import FrameWorkflow
 from workflows.sequence import SequenceWorkflow
 
@@ -53,7 +52,7 @@ async def replay(history: WorkflowHistory) -> str | None:
     """None, or in words where the code here leaves the history."""
     if not history.events:
         raise BadInput("the history is empty")
-    replayer = Replayer(workflows=[FrameWorkflow, SequenceWorkflow], data_converter=pydantic_data_converter)
+    replayer = Replayer(workflows=[FrameWorkflow, SequenceWorkflow], data_converter=data_converter())
     try:
         await replayer.replay_workflow(history)
     except NondeterminismError as error:

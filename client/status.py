@@ -21,6 +21,7 @@ from client.presence import lease_of, nobody_note
 from client.progress import Progress
 from client.published import damaged, published, recorded, status_of
 from client.submit import RPC_TIMEOUT, is_being_cancelled, key_of
+from codec import decoded
 from contracts import DeadLetter, ErrorCode, Failure, FrameStatus, JobStatus, TileStatus
 from store import NotFound, Store, layout
 from workflows import attributes
@@ -75,12 +76,15 @@ async def _answer(client: Client, job_id: str, patience: timedelta) -> JobStatus
 async def describe(client: Client, job_id: str) -> WorkflowExecutionDescription | None:
     """None where Temporal does not know the job."""
     try:
-        return await client.get_workflow_handle(job_id).describe(rpc_timeout=RPC_TIMEOUT)
+        description = await client.get_workflow_handle(job_id).describe(rpc_timeout=RPC_TIMEOUT)
     except RPCError as error:
         # A server that is just starting does not know its namespaces yet: that says nothing of the job.
         if error.status is RPCStatusCode.NOT_FOUND and "namespace" not in error.message.lower():
             return None
         raise
+    # Heartbeats and failures of running activities are read from the raw answer.
+    description.raw_description = await decoded(description.raw_description, client.data_converter)
+    return description
 
 
 async def tiles_in_flight(client: Client, job_id: str) -> list[PendingTile]:
@@ -112,7 +116,7 @@ def silence(description: WorkflowExecutionDescription) -> str:
     if failing > FAILING_ATTEMPTS:
         return (
             f"the workflow itself fails, attempt {failing}: its control worker may be of another version "
-            "than the one that began it; see the Web UI"
+            "than the one that began it, or lack an encryption key; see the Web UI"
         )
     return "no control worker answers yet"
 

@@ -88,7 +88,8 @@ class Farm:
         name = f"{role}-{len(self.processes)}"
         worker = self._start(name, [sys.executable, "-m", "worker", "--role", role, "--slots", str(slots)])
         log = self.folder / f"{name}.log"
-        poll(lambda: b"polling" in log.read_bytes() or worker.poll() is not None, f"{role} worker polls")
+        polls = f"{role} worker polls"  # its kernels may have to be compiled first
+        poll(lambda: b"polling" in log.read_bytes() or worker.poll() is not None, polls, 5 * PATIENCE)
         assert worker.poll() is None, log.read_text()[-2000:]
         return worker
 
