@@ -29,6 +29,7 @@ from workflows.window import TileWindow, is_being_cancelled
 
 with workflow.unsafe.imports_passed_through():
     from contracts import (
+        SEQUENCE_PREFIX,
         DeadLetter,
         ErrorCode,
         Failure,
@@ -192,8 +193,8 @@ class FrameWorkflow(Steering):
     async def _tell_sequence(self, status: FrameStatus, failure: Failure | None = None) -> None:
         """News for the sequence that has started this frame, which else hears of nothing but its end."""
         parent = workflow.info().parent
-        if parent is None:
-            return
+        if parent is None or not parent.workflow_id.startswith(SEQUENCE_PREFIX):
+            return  # a frame of more samples has a frame for its parent
         news = FrameNews(frame_number=self._state.request.frame_number, status=status, failure=failure)
         try:
             await workflow.get_external_workflow_handle(parent.workflow_id).signal("frame_changed", news)
