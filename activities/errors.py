@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from activities.attempt import Stalled, watched
+from activities.attempt import Stalled, past_attempts, told, watched
 from contracts import ErrorCode
 from store import errors as store
 from tracer import errors as tracer
@@ -48,6 +48,10 @@ MESSAGE_LIMIT = 1000
 then), which includes the stack of this raise; why the chain of causes is left to the log."""
 
 
+LAST_PAST = 3
+"""Earlier attempts told of in a failure: all but the last of a tile's round."""
+
+
 class Refused(Exception):
     """A check of an activity itself failed; carries its code."""
 
@@ -74,8 +78,13 @@ def coded_errors(worker: str) -> Iterator[None]:
     worker is this worker's identity, kept with the failure.
     """
     try:
-        with watched():
-            yield
+        with watched(worker):
+            try:
+                yield
+            except Exception as error:
+                if not isinstance(error, ApplicationError | CancelledError | Stalled):
+                    activity.heartbeat(told(failed=code_of(error)))  # for the next attempt
+                raise
     except (ApplicationError, CancelledError, asyncio.CancelledError):
         raise
     except Exception as error:
@@ -90,7 +99,7 @@ def coded_errors(worker: str) -> Iterator[None]:
         )
         raise ApplicationError(
             message[:MESSAGE_LIMIT],
-            {"attempt": info.attempt, "worker": worker},
+            {"attempt": info.attempt, "worker": worker, "past": past_attempts()[-LAST_PAST:]},
             type=code,
             non_retryable=code.is_terminal,
         ) from None
