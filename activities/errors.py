@@ -11,6 +11,7 @@ import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
@@ -46,10 +47,6 @@ RULES: tuple[tuple[type[BaseException], ErrorCode], ...] = (
 MESSAGE_LIMIT = 1000
 """Characters. Of an attempt that it retries Temporal keeps no failure above 4 KB (code and message are gone
 then), which includes the stack of this raise; why the chain of causes is left to the log."""
-
-
-LAST_PAST = 3
-"""Earlier attempts told of in a failure: all but the last of a tile's round."""
 
 
 class Refused(Exception):
@@ -99,7 +96,16 @@ def coded_errors(worker: str) -> Iterator[None]:
         )
         raise ApplicationError(
             message[:MESSAGE_LIMIT],
-            {"attempt": info.attempt, "worker": worker, "past": past_attempts()[-LAST_PAST:]},
+            {"attempt": info.attempt, "worker": worker} | _past(info, code),
             type=code,
             non_retryable=code.is_terminal,
         ) from None
+
+
+def _past(info: activity.Info, code: ErrorCode) -> dict[str, Any]:
+    """The earlier attempts, in the failure that ends them all: only that one is in the history. In the others
+    they would only use up the 4 KB."""
+    policy = info.retry_policy
+    last = code.is_terminal or (policy is not None and info.attempt == policy.maximum_attempts)
+    past = past_attempts() if last else []
+    return {"past": past} if past else {}

@@ -57,7 +57,7 @@ def counts(status: JobStatus) -> list[str]:
         "tiles rendered": f"{tiles.rendered} of {tiles.total}",
         "tiles in flight, waiting, dead": f"{tiles.running}, {waiting}, {tiles.dead}",
         "attempts, lost, yielded": f"{attempts.total}, {attempts.lost}, {attempts.yielded}",
-        "samples rendered, resumed, wanted": f"{samples.rendered:,} + {samples.resumed:,} of {samples.target:,}",
+        "samples rendered, resumed": f"{samples.rendered:,} + {samples.resumed:,} of {samples.target:,}",
     }
     return ["| | |", "|---|---|", *(f"| {name} | `{value}` |" for name, value in rows.items())]
 
