@@ -357,6 +357,11 @@ class TileOutcome(StrEnum):
 class TileResult(Message):
     """What one attempt reports."""
 
+    rendered: int = 0
+    """Samples (pixels times samples) that the attempt itself has rendered and stored."""
+    past: tuple[dict[str, Any], ...] = ()
+    """What the activity's earlier attempts last said of themselves: see activities/attempt.py."""
+
     outcome: TileOutcome
     finished: int
     """How many of the task's tiles, from the first on, are rendered."""

@@ -138,6 +138,9 @@ def make_parser() -> argparse.ArgumentParser:
     status.add_argument("--frames", action="store_true", help="also each frame of a sequence, with its id")
     watch = job_command("watch", "follow a job until it ends", "client.watching:watch_job", of + "watch")
     watch.add_argument("--picture", action="store_true", help="also draw it on the terminal")
+    job_command(
+        "history", "what happened to a job: every attempt of every tile", "client.history:show_history"
+    )
     preview = job_command("preview", "write the picture as far as it is", "client.preview:preview_job")
     preview.add_argument(
         *("-o", "--output"), required=True, metavar="FILE", help="a .png; what is not rendered is checkered"

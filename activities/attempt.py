@@ -6,10 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
 from temporalio import activity
+
+PAST_ATTEMPTS = 8
+"""So many earlier attempts are handed on; a round has fewer."""
 
 Beat = Callable[..., None]
 """`beat`, or what stands for it where there is no Temporal."""
@@ -17,27 +20,48 @@ Beat = Callable[..., None]
 
 _last_beat: dict[int, float] = {}
 """When the attempt of each thread last told that it lives, by the monotonic clock."""
+_told: dict[int, dict[str, Any]] = {}
+"""What the attempt of each thread said in its last heartbeat."""
 
 
 @contextmanager
-def watched() -> Iterator[None]:
-    """An attempt, for `silence`."""
+def watched(worker: str) -> Iterator[None]:
+    """An attempt, for `silence` and for the attempts that come after it."""
     thread = threading.get_ident()
     _last_beat[thread] = time.monotonic()
+    _told[thread] = {"worker": worker, "since": now(), "past": past_attempts()}
     try:
         yield
     finally:
-        del _last_beat[thread]
+        del _last_beat[thread], _told[thread]
+
+
+def past_attempts() -> list[dict[str, Any]]:
+    """What the earlier attempts of this activity last said. Temporal's history keeps of all attempts of an
+    activity only the last one: so each hands on what it knows of those before it, in its heartbeats and in
+    its result, and `tessera history` can tell of all of them."""
+    details = activity.info().heartbeat_details
+    if not details or not isinstance(details[0], dict):
+        return []
+    before = {name: value for name, value in details[0].items() if name != "past"}
+    return [*details[0].get("past", []), before][-PAST_ATTEMPTS:]
+
+
+def told(**details: Any) -> dict[str, Any]:
+    """What this attempt's heartbeat says now: who it is, and the newest that is known of it."""
+    own = _told[threading.get_ident()]
+    own |= details | {"at": now(), "attempt": activity.info().attempt}
+    return own
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def silence() -> float:
     """Seconds since the most silent of this process's attempts was last heard of; 0 without any."""
     now = time.monotonic()
     return max((now - moment for moment in list(_last_beat.values())), default=0.0)
-
-
-_told: ContextVar[dict[str, Any]] = ContextVar("told")
-"""What this attempt's last heartbeat said. Every attempt runs in a context of its own."""
 
 
 class Stop(BaseException):
@@ -62,9 +86,8 @@ def beat(**details: Any) -> None:
     Called from the work itself and never from a timer, so that a hung attempt falls silent. details
     are a small plain dict: what cannot be decoded would be a failure that no retry mends.
     """
-    _told.set(details)
     try:
-        activity.heartbeat(details)
+        activity.heartbeat(told(**details))
     except TimeoutError as error:  # the SDK waits ten seconds for its event loop
         raise Stalled("stopped or stalled for ten seconds; another attempt goes on") from error
     _last_beat[threading.get_ident()] = time.monotonic()
@@ -82,10 +105,9 @@ def beat_step(step: str) -> None:
 def tell_end(reason: str) -> None:
     """Leaves word for the next attempt why this one ended without a result. A lost worker leaves none."""
     with suppress(TimeoutError):  # a process that stands still, and may be what failed
-        activity.heartbeat(_told.get({}) | {"failed": reason})
+        activity.heartbeat(told(failed=reason))
 
 
 def told_before() -> dict[str, Any]:
     """What the attempt before this one told last; empty where there was none."""
-    details = activity.info().heartbeat_details
-    return details[0] if details and isinstance(details[0], dict) else {}
+    return (past_attempts() or [{}])[-1]

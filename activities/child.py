@@ -40,7 +40,7 @@ def main() -> int:
         attempt = TileAttempt(store, SceneCache(store, 1), order["checkpoint_seconds"], task, beat)
         with suppress(Stop):  # what is rendered is stored, and the parent knows why it asked
             attempt.render()
-        say(result={"finished": attempt.finished, "resumed": attempt.resumed})
+        say(result={"finished": attempt.finished, "resumed": attempt.resumed, "rendered": attempt.rendered})
     except Exception as error:  # noqa: BLE001  the parent raises it again
         code, message = code_of(error), str(error) or type(error).__name__
         say(error={"code": code, "message": f"{type(error).__name__}: {message}"})

@@ -12,11 +12,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from activities.attempt import Cancelled, Stalled, WorkerLeaving, tell_end, watched
+from activities.attempt import Cancelled, Stalled, WorkerLeaving, past_attempts, tell_end, watched
 from contracts import ErrorCode
 from store import errors as store
 from tracer import errors as tracer
@@ -80,39 +81,52 @@ def coded_errors(worker: str) -> Iterator[None]:
     with it, and says so at once: a CancelledError that nobody asked for is refused by the server, which
     would wait for the heartbeat timeout then.
     """
-    try:
-        with watched():
+    with watched(worker):
+        try:
             yield
-    except Cancelled:
-        tell_end("stopped")
-        raise CancelledError("stopped") from None
-    except (CancelledError, asyncio.CancelledError):
-        tell_end("stopped")
-        raise
-    except WorkerLeaving:
-        tell_end(ErrorCode.WORKER_LOST)
-        raise ApplicationError(
-            "the worker was told to leave; another attempt goes on",
-            {"attempt": activity.info().attempt, "worker": worker},
-            type=ErrorCode.WORKER_LOST,
-            next_retry_delay=HAND_OVER_PAUSE,
-        ) from None
-    except ApplicationError:
-        raise
-    except Exception as error:
-        code, info = code_of(error), activity.info()
-        message = str(error) or type(error).__name__
-        if code is ErrorCode.INTERNAL:
-            message = f"{type(error).__name__}: {message}"
-        logging.getLogger("tessera").warning(
-            "attempt failed",
-            extra={"code": code, "attempt": info.attempt, "error": message},
-            exc_info=code is ErrorCode.INTERNAL,
-        )
-        tell_end(code)
-        raise ApplicationError(
-            message[:MESSAGE_LIMIT],
-            {"attempt": info.attempt, "worker": worker},
-            type=code,
-            non_retryable=code.is_terminal,
-        ) from None
+        except Cancelled:
+            tell_end("stopped")
+            raise CancelledError("stopped") from None
+        except (CancelledError, asyncio.CancelledError):
+            tell_end("stopped")
+            raise
+        except WorkerLeaving:
+            tell_end(ErrorCode.WORKER_LOST)
+            raise ApplicationError(
+                "the worker was told to leave; another attempt goes on",
+                {"attempt": activity.info().attempt, "worker": worker},
+                type=ErrorCode.WORKER_LOST,
+                next_retry_delay=HAND_OVER_PAUSE,
+            ) from None
+        except ApplicationError:
+            raise
+        except Exception as error:  # noqa: BLE001  raised again with its code
+            raise _coded(error, worker) from None
+
+
+def _coded(error: Exception, worker: str) -> ApplicationError:
+    code, info = code_of(error), activity.info()
+    message = str(error) or type(error).__name__
+    if code is ErrorCode.INTERNAL:
+        message = f"{type(error).__name__}: {message}"
+    logging.getLogger("tessera").warning(
+        "attempt failed",
+        extra={"code": code, "attempt": info.attempt, "error": message},
+        exc_info=error if code is ErrorCode.INTERNAL else None,
+    )
+    tell_end(code)
+    return ApplicationError(
+        message[:MESSAGE_LIMIT],
+        {"attempt": info.attempt, "worker": worker} | _past(info, code),
+        type=code,
+        non_retryable=code.is_terminal,
+    )
+
+
+def _past(info: activity.Info, code: ErrorCode) -> dict[str, Any]:
+    """The earlier attempts, in the failure that ends them all: only that one is in the history. In the others
+    they would only use up the 4 KB."""
+    policy = info.retry_policy
+    last = code.is_terminal or (policy is not None and info.attempt == policy.maximum_attempts)
+    past = past_attempts() if last else []
+    return {"past": past} if past else {}

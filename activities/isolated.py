@@ -20,7 +20,7 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.attempt import Stop, beat
+from activities.attempt import Stop, beat, past_attempts
 from activities.errors import Refused, coded_errors
 from activities.tiles import outcome_of
 from contracts import ErrorCode, TileOutcome, TileResult, TileTask
@@ -52,6 +52,8 @@ class IsolatedActivities:
                 outcome=outcome,
                 finished=int(answer["finished"]),
                 resumed=int(answer["resumed"]),
+                rendered=int(answer.get("rendered", 0)),
+                past=tuple(past_attempts()),
                 attempt=activity.info().attempt,
                 worker=self._worker,
             )

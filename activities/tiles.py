@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from temporalio import activity
 from temporalio.exceptions import CancelledError
 
-from activities.attempt import Beat, Cancelled, Stop, WorkerLeaving, beat, told_before
+from activities.attempt import Beat, Cancelled, Stop, WorkerLeaving, beat, past_attempts, told_before
 from activities.errors import Refused, coded_errors
 from activities.pace import Pace
 from activities.scenes import SceneCache
@@ -79,6 +79,8 @@ class TileActivities:
                 outcome=outcome,
                 finished=attempt.finished,
                 resumed=attempt.resumed,
+                rendered=attempt.rendered,
+                past=tuple(past_attempts()),
                 attempt=activity.info().attempt,
                 worker=self._worker,
             )
@@ -122,6 +124,11 @@ class TileAttempt:
     def resumed(self) -> int:
         """Samples of the finished tiles that came from checkpoints."""
         return sum(film.resumed * film.tile.area for film in self._films[: self.finished])
+
+    @property
+    def rendered(self) -> int:
+        """Samples that this attempt has rendered and stored."""
+        return sum((film.samples - film.resumed) * film.tile.area for film in self._films)
 
     def render(self) -> None:
         self._beat(doing="starting")

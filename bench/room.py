@@ -16,8 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+
+from temporalio.service import RPCError
 
 from contracts import FrameRequest, FrameRun, SceneRef
 from settings import connect
@@ -46,8 +49,10 @@ async def start_frames(farm: Farm, count: int) -> str:
             task_queue=queues.CONTROL,
             search_attributes=attributes.of_request(request),
         )
-    await client.get_workflow_handle(job).query("status")  # by now the control worker has begun them all
-    return job
+    while True:  # the control worker has begun them all when it answers for the last one
+        with suppress(RPCError):
+            await client.get_workflow_handle(job).query("status")
+            return job
 
 
 def measure(farm: Farm, *words: str, until: str | None = None) -> tuple[float, float]:

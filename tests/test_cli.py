@@ -27,6 +27,7 @@ COMMANDS = (
     "list",
     "dev",
     "preview",
+    "history",
     "priority",
     "more",
 )

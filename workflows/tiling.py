@@ -62,6 +62,13 @@ def tile_at(plan: FramePlan, number: int) -> Tile:
     return Tile(x=x, y=y, width=min(edge, plan.width - x), height=min(edge, plan.height - y))
 
 
+def place(plan: FramePlan, number: int) -> str:
+    """Where a tile is in the picture, for people."""
+    per_row = -(-plan.width // plan.tile_size)
+    row, column = divmod(number, per_row)
+    return f"(row {row + 1} of {-(-plan.height // plan.tile_size)}, column {column + 1} of {per_row})"
+
+
 def to_ranges(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """A set of numbers as sorted half-open ranges, small enough to carry for thousands of tiles."""
     ranges: list[tuple[int, int]] = []

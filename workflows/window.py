@@ -17,7 +17,7 @@ from temporalio.exceptions import ActivityError, RetryState, is_cancelled_except
 from workflows import metrics, policies, queues
 from workflows.failures import to_failure
 from workflows.state import FrameState
-from workflows.tiling import group_size, tile_at
+from workflows.tiling import group_size, place, tile_at
 
 with workflow.unsafe.imports_passed_through():
     from contracts import ErrorCode, Failure, FramePlan, TileOutcome, TileResult, TileTask
@@ -175,7 +175,8 @@ class TileWindow:
             result_type=TileResult,
             task_queue=queues.isolated(engine) if alone else queues.tiles(engine),
             activity_id=f"{task.tiles[0].tile_id}.{self._rounds[group]}",
-            summary=f"tile {names} to {task.samples} samples" + (", alone" if alone else ""),
+            summary=f"tile {names} {place(self._plan, group[0])}, to {task.samples} samples"
+            + (", alone" if alone else ""),
             start_to_close_timeout=policies.ATTEMPT_TIMEOUT,
             heartbeat_timeout=policies.HEARTBEAT_TIMEOUT,
             retry_policy=_round_policy(alone),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import secrets
 import sqlite3
 import subprocess
@@ -53,6 +54,8 @@ def test_temporal_keeps_nothing_readable_and_keys_are_rotated(tmp_path: Path, st
         farm.start_worker("tiles")
         assert farm.tessera("status", first["job_id"])["status"] == "completed"
         assert farm.tessera("replay", first["job_id"])["same"]
+        told = json.dumps(farm.tessera("history", first["job_id"]))
+        assert "tiles@" in told and "done" in told
         second = farm.tessera("render", str(SCENE), "-o", "second.exr", *SMALL, "--seed", "7")
         assert second["status"] == "completed"
 
