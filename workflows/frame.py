@@ -45,7 +45,7 @@ class FrameWorkflow:
         self._window: TileWindow | None = None
         self._retry_asked: frozenset[str] | None = None
         self._letter: DeadLetter | None = None
-        self._missing: tuple[int, ...] = ()
+        self._vanished: set[int] = set()
         self._announced: tuple[FrameStatus, int] | None = None
 
     @workflow.run
@@ -104,9 +104,11 @@ class FrameWorkflow:
             self._enter(Phase.COMPLETED)
             return outcome.result
         self._state.lose(plan, outcome.missing)
-        if outcome.missing == self._missing:
+        if self._vanished.intersection(outcome.missing):
             await self._park((self._vanishing(plan, outcome.missing),))
-        self._missing = outcome.missing
+            self._vanished.clear()
+        else:
+            self._vanished.update(outcome.missing)
         return None
 
     def _vanishing(self, plan: FramePlan, missing: tuple[int, ...]) -> Failure:
