@@ -66,8 +66,9 @@ class FrameWorkflow:
             if is_cancelled_exception(error):
                 await self._cancelled()
                 raise
-            await self._failed(to_failure(error))
-            raise to_workflow_error(to_failure(error)) from error
+            failure = to_failure(error, policies.STEP_RETRY)
+            await self._failed(failure)
+            raise to_workflow_error(failure) from error
         except asyncio.CancelledError:
             await self._cancelled()
             raise
@@ -127,7 +128,7 @@ class FrameWorkflow:
             try:
                 return await self._activity(name, arg, result_type, queue)
             except ActivityError as error:
-                failure = to_failure(error)
+                failure = to_failure(error, policies.STEP_RETRY)
                 if is_cancelled_exception(error) or failure.code.is_terminal:
                     raise
                 raise_if_cancelled()
@@ -193,7 +194,7 @@ class FrameWorkflow:
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            workflow.logger.error("%s failed: %s", name, to_failure(error).message)
+            workflow.logger.error("%s failed: %s", name, to_failure(error, policies.STEP_RETRY).message)
 
     async def _failed(self, failure: Failure) -> None:
         if self._window is not None:

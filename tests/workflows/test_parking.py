@@ -141,6 +141,7 @@ async def test_a_step_that_outlasts_its_retries_parks_and_a_retry_ends_it(
         status = await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked")
         assert farm.attempts["finalize"] == policies.STEP_RETRY.maximum_attempts
         assert status.error is not None and status.error.code is ErrorCode.STORAGE_UNAVAILABLE
+        assert status.error.attempt == policies.STEP_RETRY.maximum_attempts
         farm.finalize = farm.published
         await handle.signal(FrameWorkflow.retry)
         assert await handle.result() == RESULT
