@@ -46,7 +46,7 @@ RULES: tuple[tuple[type[BaseException], ErrorCode], ...] = (
 """The first rule that matches wins, so subclasses stand before their bases."""
 
 MESSAGE_LIMIT = 1000
-"""Characters. Of an attempt that it retries Temporal keeps no failure above 4 KB (code and message are gone
+"""Bytes. Of an attempt that it retries Temporal keeps no failure above 4 KB (code and message are gone
 then), which includes the stack of this raise; why the chain of causes is left to the log."""
 
 
@@ -116,7 +116,7 @@ def _coded(error: Exception, worker: str) -> ApplicationError:
     )
     tell_end(code)
     return ApplicationError(
-        message[:MESSAGE_LIMIT],
+        message.encode(errors="replace")[:MESSAGE_LIMIT].decode(errors="ignore"),
         {"attempt": info.attempt, "worker": worker} | _past(info, code),
         type=code,
         non_retryable=code.is_terminal,

@@ -53,7 +53,10 @@ def prepare_scene(
 
     Raises the tracer's errors for what is wrong with the scene, and the store's.
     """
-    data, _ = store.get(layout.bundle(request.scene.version))
+    try:
+        data, _ = store.get(layout.bundle(request.scene.version))
+    except NotFound as error:
+        raise AssetMissing("the scene's list of files is gone from the store; submit again") from error
     bundle = SceneBundle.model_validate_json(data)
     if bundle.version != request.scene.version:
         raise SceneInvalid(f"bundle {request.scene.version}: its list of files does not match its name")

@@ -20,9 +20,6 @@ _WAITING = (
     PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED,
 )
 
-STOPPED = "CancelledError"
-"""What a step reports whose worker left before it was done: see activities/prepare.py."""
-
 
 class PendingTile(NamedTuple):
     """One render_tile activity that has not ended. A cheap one has more tiles than the one named here."""
@@ -96,8 +93,7 @@ def _tile(activity: PendingActivityInfo) -> PendingTile:
 
 
 def _has_failed(activity: PendingActivityInfo) -> bool:
-    failure = activity.last_failure
-    stopped = failure.HasField("canceled_failure_info") or failure.application_failure_info.type == STOPPED
+    stopped = activity.last_failure.HasField("canceled_failure_info")
     return activity.HasField("last_failure") and not stopped
 
 

@@ -32,6 +32,9 @@ DEADLINE = 20.0
 """Seconds that one call may take with all its tries: it has to fit between heartbeats of the work around."""
 CONNECT_TIMEOUT, READ_TIMEOUT = 3, 5
 READ_TRIES = 3
+LONGEST_READ = READ_TRIES * READ_TIMEOUT
+"""Seconds that a request to a server takes which accepts it and never answers: botocore's tries, each to its
+end. What would begin one later than this before its deadline would outlive it."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
 Answer = TypeVar("Answer")
@@ -196,7 +199,7 @@ class S3Store:
                 lost = True
                 if (version := self._version_of(key, body.nonce)) is not None:
                     return version
-                if time.monotonic() > until:
+                if time.monotonic() >= until:
                     raise to_store_error(error, what) from error
             pause = _wait(pause)
 
@@ -228,7 +231,7 @@ class S3Store:
             try:
                 return call(self._reader())
             except FAULTS as error:
-                last = turn == READ_TRIES - 1 or time.monotonic() > until
+                last = turn == READ_TRIES - 1 or time.monotonic() + LONGEST_READ > until
                 if last or kind_of(error) != RETRY:
                     raise to_store_error(error, what) from error
             pause = _wait(pause)

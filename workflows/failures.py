@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, RetryState, TimeoutError, TimeoutType
 
 with workflow.unsafe.imports_passed_through():
     from contracts import ErrorCode, Failure
@@ -14,10 +15,14 @@ MESSAGE_LIMIT = 2000
 """Characters of a kept message: it travels in every status and in continue-as-new."""
 
 
-def to_failure(error: ActivityError, tile_id: str | None = None) -> Failure:
-    """The cause of a failed activity. Its code is INTERNAL where no rule knows the cause."""
+def to_failure(error: ActivityError, policy: RetryPolicy, tile_id: str | None = None) -> Failure:
+    """The cause of a failed activity. Its code is INTERNAL where no rule knows the cause.
+
+    policy: by which it was retried. A lost attempt does not say its number; that all are used up does.
+    """
     cause = error.cause
-    attempt, worker = 1, error.identity
+    used_up = error.retry_state == RetryState.MAXIMUM_ATTEMPTS_REACHED
+    attempt, worker = policy.maximum_attempts if used_up else 1, error.identity
     if isinstance(cause, TimeoutError):
         code = ErrorCode.WORKER_LOST
         silent = cause.type == TimeoutType.HEARTBEAT

@@ -54,7 +54,7 @@ class FrameWorkflow(Steering):
         self._window: TileWindow | None = None
         self._retry_asked: frozenset[str] | None = None
         self._letter: DeadLetter | None = None
-        self._missing: tuple[int, ...] = ()
+        self._vanished: set[int] = set()
         self._announced: tuple[FrameStatus, int] | None = None
 
     @workflow.run
@@ -76,8 +76,9 @@ class FrameWorkflow(Steering):
             if is_cancelled_exception(error):
                 await self._cancelled()
                 raise
-            await self._failed(to_failure(error))
-            raise to_workflow_error(to_failure(error)) from error
+            failure = to_failure(error, policies.STEP_RETRY)
+            await self._failed(failure)
+            raise to_workflow_error(failure) from error
         except asyncio.CancelledError:
             await self._cancelled()
             raise
@@ -115,9 +116,11 @@ class FrameWorkflow(Steering):
             self._enter(Phase.COMPLETED)
             return outcome.result
         self._state.lose(plan, outcome.missing)
-        if outcome.missing == self._missing:
+        if self._vanished.intersection(outcome.missing):
             await self._park((self._vanishing(plan, outcome.missing),))
-        self._missing = outcome.missing
+            self._vanished.clear()
+        else:
+            self._vanished.update(outcome.missing)
         return None
 
     def _vanishing(self, plan: FramePlan, missing: tuple[int, ...]) -> Failure:
@@ -136,7 +139,7 @@ class FrameWorkflow(Steering):
             try:
                 return await self._activity(name, arg, result_type, queue)
             except ActivityError as error:
-                failure = to_failure(error)
+                failure = to_failure(error, policies.STEP_RETRY)
                 if is_cancelled_exception(error) or failure.code.is_terminal:
                     raise
                 raise_if_cancelled()
@@ -217,7 +220,7 @@ class FrameWorkflow(Steering):
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            workflow.logger.error("%s failed: %s", name, to_failure(error).message)
+            workflow.logger.error("%s failed: %s", name, to_failure(error, policies.STEP_RETRY).message)
 
     async def _failed(self, failure: Failure) -> None:
         if self._window is not None:

@@ -12,7 +12,7 @@ from collections import Counter, deque
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, RetryState, is_cancelled_exception
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from workflows import metrics, policies, queues
 from workflows.failures import to_failure
@@ -135,17 +135,15 @@ class TileWindow:
         try:
             result = await self._attempts(group, task, alone)
         except ActivityError as error:
-            failure = to_failure(error, task.tiles[0].tile_id)
+            failure = to_failure(error, _round_policy(alone), task.tiles[0].tile_id)
             if is_cancelled_exception(error) or failure.code.is_terminal:
                 raise
             self._state.last_failure = failure
             metrics.round_ended("failed", alone)
             reason = {"tile_id": failure.tile_id, "code": failure.code, "error": failure.message}
             workflow.logger.warning("round failed", extra=reason | {"alone": alone})
-            used_up = error.retry_state == RetryState.MAXIMUM_ATTEMPTS_REACHED
-            attempts = _round_policy(alone).maximum_attempts if used_up else failure.attempt
-            self._state.count(attempts=attempts, attempts_lost=attempts)
-            self._state.count_attempts(group, attempts)
+            self._state.count(attempts=failure.attempt, attempts_lost=failure.attempt)
+            self._state.count_attempts(group, failure.attempt)
             await self._settle(group, task, failure, alone)
             return None
         metrics.round_ended(result.outcome, alone)

@@ -98,7 +98,8 @@ def test_a_heartbeat_that_nobody_takes_is_a_lost_worker() -> None:
     assert caught.value.type == ErrorCode.WORKER_LOST
 
 
-def test_a_failure_fits_into_what_the_server_keeps_of_a_retried_attempt() -> None:
+@pytest.mark.parametrize("letter", ["y", "\N{FILM FRAMES}"])
+def test_a_failure_fits_into_what_the_server_keeps_of_a_retried_attempt(letter: str) -> None:
     """A larger one loses its code and message: the server puts "Failure exceeds size limit." in its place."""
 
     def deep(levels: int) -> None:
@@ -107,7 +108,7 @@ def test_a_failure_fits_into_what_the_server_keeps_of_a_retried_attempt() -> Non
                 raise OSError("x" * 1000)
             deep(levels - 1)
         except (OSError, store_errors.StoreUnavailable) as error:
-            raise store_errors.StoreUnavailable("cannot write: " + "y" * 5000) from error
+            raise store_errors.StoreUnavailable("cannot write: " + letter * 5000) from error
 
     def fail() -> None:
         with coded_errors("tiles@a-host-with-a-long-name.example:123456:abcd"):
@@ -118,4 +119,4 @@ def test_a_failure_fits_into_what_the_server_keeps_of_a_retried_attempt() -> Non
     failure = FailureProto()
     DefaultFailureConverter().to_failure(caught.value, DefaultPayloadConverter(), failure)
     assert failure.ByteSize() < SERVER_LIMIT
-    assert failure.message.startswith("cannot write: yyy")
+    assert failure.message.startswith("cannot write: " + 3 * letter)

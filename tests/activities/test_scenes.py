@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from activities.scenes import SceneCache
+from activities.scenes import SceneCache, prepare_scene
 from contracts import FrameRequest
-from store import Store
+from store import LocalStore, Store, layout
+from tests import frames
 from tests.test_contracts import request
 from tracer.build import PreparedScene
-from tracer.errors import SceneInvalid
+from tracer.errors import AssetMissing, SceneInvalid
 from tracer.limits import Limits
 from tracer.scene import Progress
 
@@ -136,3 +138,12 @@ def test_only_the_newest_scenes_are_kept() -> None:
     for key in "caab":  # c pushes a out, a pushes b out, b comes back
         cache.get(key, request(), no_beat)
     assert len(builds) == 5
+
+
+def test_a_bundle_that_is_gone_is_asset_missing(tmp_path: Path) -> None:
+    """Terminal: no retry of a tile brings it back, but a new submit does."""
+    store = LocalStore(tmp_path)
+    request = frames.submit(store)
+    store.delete(layout.bundle(request.scene.version))
+    with pytest.raises(AssetMissing, match="submit again"):
+        prepare_scene(store, request, no_beat)

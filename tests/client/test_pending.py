@@ -130,8 +130,7 @@ def test_a_lost_attempt_has_the_time_when_it_was_last_heard_of() -> None:
     assert lost is not None and lost.at.timestamp() == 112
 
 
-def test_a_worker_that_left_before_its_step_was_done_is_no_failure() -> None:
-    left = failed("CancelledError", 1)
+def test_an_activity_that_was_stopped_has_not_failed() -> None:
     cancelled = activity(SCHEDULED, attempt=2)
     cancelled.last_failure.canceled_failure_info.SetInParent()
-    assert newest_failure([left, cancelled]) is None
+    assert newest_failure([cancelled]) is None

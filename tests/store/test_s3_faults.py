@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
@@ -148,6 +149,34 @@ def test_a_server_that_stays_away_is_unavailable_within_the_deadline(
         store.put_new("k", b"")
     with pytest.raises(StoreUnavailable, match="read k"):
         store.get("k")
+
+
+def test_a_server_that_accepts_and_never_answers_is_unavailable_within_the_deadline(
+    store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that was stopped: every request takes all the time that it may."""
+    now = [0.0]
+
+    class Silent:
+        def __init__(self, seconds: float) -> None:
+            self.seconds = seconds
+
+        def get_object(self, **_: object) -> None:
+            now[0] += self.seconds
+            raise ReadTimeoutError(endpoint_url="e")
+
+        put_object = get_object
+
+    monkeypatch.setattr(s3, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: None))
+    monkeypatch.setattr(store, "_reader", lambda: Silent(s3.LONGEST_READ))
+    monkeypatch.setattr(store, "_writer", lambda: Silent(s3.LONGEST_READ / s3.READ_TRIES))
+    with pytest.raises(StoreUnavailable):
+        store.get("films/a")
+    assert now[0] <= s3.DEADLINE
+    now[0] = 0.0
+    with pytest.raises(StoreUnavailable):
+        store.put_new("films/a", b"a")
+    assert now[0] <= s3.DEADLINE
 
 
 @pytest.mark.parametrize(("status", "error"), [(403, StoreDenied), (507, StoreFull), (501, StoreDenied)])

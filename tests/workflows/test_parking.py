@@ -141,6 +141,7 @@ async def test_a_step_that_outlasts_its_retries_parks_and_a_retry_ends_it(
         status = await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked")
         assert farm.attempts["finalize"] == policies.STEP_RETRY.maximum_attempts
         assert status.error is not None and status.error.code is ErrorCode.STORAGE_UNAVAILABLE
+        assert status.error.attempt == policies.STEP_RETRY.maximum_attempts
         farm.finalize = farm.published
         await handle.signal(FrameWorkflow.retry)
         assert await handle.result() == RESULT
@@ -237,3 +238,18 @@ async def test_films_that_vanish_again_and_again_park_the_frame(
         status = await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked")
     assert status.error is not None and "x0016y0000w0016h0016" in status.error.message
     assert farm.attempts["finalize"] == 2
+
+
+async def test_films_that_vanish_in_turn_park_the_frame_too(env: WorkflowEnvironment, client: Client) -> None:
+    """As where somebody removes whatever film is the oldest: it is another one each time."""
+    farm = Farm(tiles=3)
+
+    async def finalize(task: FinalizeTask) -> FinalizeOutcome:
+        return FinalizeOutcome(missing=(farm.attempts["finalize"] % 3,))
+
+    farm.finalize = finalize
+    async with farm.running(client):
+        handle = await farm.start(client, request())
+        await wait_for(handle, is_status(FrameStatus.DEAD_LETTERED), "parked")
+        await handle.terminate()
+    assert farm.attempts["finalize"] == 4
