@@ -123,7 +123,9 @@ class FrameWindow:
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            workflow.logger.error("published_frames failed: %s", to_failure(error).message)
+            workflow.logger.error(
+                "published_frames failed: %s", to_failure(error, policies.JUDGE_RETRY).message
+            )
             published = []
         for number in published:
             self._state.publish(number)
@@ -198,7 +200,7 @@ class FrameWindow:
                 self.heard(news)
         except ActivityError as error:
             if not is_cancelled_exception(error):
-                self._state.fail(number, to_failure(error))
+                self._state.fail(number, to_failure(error, policies.JUDGE_RETRY))
             return True
         except asyncio.CancelledError:
             return True
