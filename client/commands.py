@@ -117,10 +117,21 @@ async def show_status(given: argparse.Namespace, settings: Settings) -> ExitCode
     return ExitCode.DONE
 
 
+NONSENSE = {
+    ("pause", FrameStatus.FINALIZING): "nothing of it renders any more",
+    ("pause", FrameStatus.DEAD_LETTERED): "nothing of it renders; retry or cancel it",
+    ("resume", FrameStatus.DEAD_LETTERED): "it is not paused; retry or cancel it",
+}
+"""As the workflow's own updates refuse it: workflows/steering.py. The command line sends signals, which also
+reach a frame that no worker serves just then."""
+
+
 async def signal_job(given: argparse.Namespace, settings: Settings) -> ExitCode:
     """pause and resume: the command's name is the signal's."""
     async with session(settings) as opened:
-        await unfinished(opened, given.job)
+        status = await unfinished(opened, given.job)
+        if why := NONSENSE.get((given.command, status.status)):
+            raise BadInput(f"{given.job} is {status.status}: {why}")
         await opened.reach(lambda client: client.get_workflow_handle(given.job).signal(given.command))
         status = await opened.status(given.job)
     print_statuses(given, [status])

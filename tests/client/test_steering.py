@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
-from contracts import TileOutcome, TileResult, TileTask
+from contracts import FinalizeOutcome, FinalizeTask, TileOutcome, TileResult, TileTask
 from tests.client.desk import Desk
 from workflows import policies
 
@@ -57,3 +59,35 @@ async def test_more_samples_of_a_running_frame_and_of_a_published_one(desk: Desk
         last = (await desk.run("more", job, "--spp", "32")).content["job_id"]
         assert (await desk.until_status(last, "completed"))["samples"]["target"] == 3 * 256 * 32
         assert (await desk.run("more", job, "--spp", "32")).content["status"] == "completed"
+
+
+async def test_what_makes_no_sense_is_refused_with_the_reason(desk: Desk) -> None:
+    go_on = asyncio.Event()
+
+    async def finalize(task: FinalizeTask) -> FinalizeOutcome:
+        while not go_on.is_set():
+            activity.heartbeat()
+            await asyncio.sleep(0.05)
+        return await desk.publish(task)
+
+    desk.farm.finalize = finalize
+    async with desk.farm.running(desk.client):
+        job = await desk.submit()
+        await desk.until_status(job, "finalizing")
+        for words in (("pause", job), ("priority", job, "9"), ("retry", job)):
+            refused = await desk.run(*words)
+            assert refused.code == 2 and "is finalizing: " in refused.errors, words
+        go_on.set()
+        await desk.until_status(job, "completed")
+
+    async def poison(task: TileTask, kind: str) -> TileResult:
+        raise ApplicationError("bang", type="bang", next_retry_delay=timedelta(milliseconds=20))
+
+    desk.farm.render = poison
+    async with desk.farm.running(desk.client):
+        job = await desk.submit("--spp", "2")
+        await desk.until_status(job, "dead_lettered")
+        for command in ("pause", "resume"):
+            refused = await desk.run(command, job)
+            assert refused.code == 2 and "retry or cancel it" in refused.errors
+        assert (await desk.run("cancel", job)).code == 0
