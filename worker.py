@@ -40,7 +40,7 @@ from telemetry.logs import configure_logs
 from telemetry.metrics import Metrics, counter
 from telemetry.process import places, watch_process
 from telemetry.traces import end_traces
-from workflows import policies, queues
+from workflows import attributes, policies, queues
 
 HUNG_SECONDS = 60.0
 """An attempt that has been silent for so long hangs. Six heartbeat timeouts: its tile is elsewhere by now."""
@@ -164,7 +164,7 @@ async def run_role(role: str, settings: Settings, supervisor: int | None = None)
     name = identity(role)
     metrics = Metrics(meter_of(client))
     if role == "control":
-        await register_search_attributes(client)
+        await attributes.register(client)
         workers = control_workers(client, name)
     else:
         workers = await asyncio.to_thread(render_workers, client, settings, role, name, metrics)
@@ -246,23 +246,6 @@ async def _wait(stop: asyncio.Event, supervisor: int | None) -> None:
         if hung > HUNG_LOOKS:
             log.error("an attempt hangs: leaving, to be started again", extra={"seconds": round(silence())})
             return
-
-
-async def register_search_attributes(client: Client) -> None:
-    """Adds the attributes that this namespace does not have; without them no frame could start."""
-    from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
-
-    from workflows import attributes
-
-    listed = await client.operator_service.list_search_attributes(
-        ListSearchAttributesRequest(namespace=client.namespace)
-    )
-    known = listed.custom_attributes
-    missing = {key.name: int(key.indexed_value_type) for key in attributes.ALL if key.name not in known}
-    if missing:
-        await client.operator_service.add_search_attributes(
-            AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)  # type: ignore[arg-type]
-        )
 
 
 def supervise(settings: Settings) -> int:

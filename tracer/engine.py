@@ -10,7 +10,10 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import sys
+import tempfile
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -74,7 +77,25 @@ def configure(cache_dir: Path | None = None) -> None:
     os.environ["NUMBA_CPU_FEATURES"] = ""
     # Numba looks only at the file of the kernel itself, not at the helpers that it calls: without the hash
     # of all sources an edited helper would go on running in its old form.
-    os.environ["NUMBA_CACHE_DIR"] = str(_cache_root() / f"{sources_hash()[:16]}-{target}")
+    os.environ["NUMBA_CACHE_DIR"] = str(_writable(_cache_root() / f"{sources_hash()[:16]}-{target}"))
+
+
+def _writable(cache: Path) -> Path:
+    """The folder, or a copy of it in the temporary folder where it cannot be written, as in a container with
+    a read-only file system: Numba refuses to read a cache that it could not write."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=cache).close()
+        return cache
+    except OSError:
+        copy = Path(tempfile.gettempdir()) / "tessera-kernels" / cache.name
+        if cache.is_dir() and not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            own = Path(tempfile.mkdtemp(dir=copy.parent))
+            shutil.copytree(cache, own, dirs_exist_ok=True)
+            with suppress(OSError):  # another process was first
+                own.rename(copy)
+        return copy
 
 
 def _cache_root() -> Path:

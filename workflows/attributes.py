@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from contracts import FrameRequest, FrameStatus, SequenceRequest, SequenceStatus
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
 
 STATUS = SearchAttributeKey.for_keyword("RenderStatus")
 PROJECT = SearchAttributeKey.for_keyword("RenderProject")
@@ -44,3 +49,19 @@ def of_sequence(request: SequenceRequest) -> TypedSearchAttributes:
             SearchAttributePair(IDEMPOTENCY_KEY, request.idempotency_key),
         ]
     )
+
+
+async def register(client: Client) -> None:
+    """Adds the attributes that this namespace does not have; without them no frame could start."""
+    from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+
+    listed = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace)
+    )
+    missing = {
+        key.name: int(key.indexed_value_type) for key in ALL if key.name not in listed.custom_attributes
+    }
+    if missing:
+        await client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)  # type: ignore[arg-type]
+        )

@@ -101,3 +101,27 @@ print("\\n".join(g.inspect_asm().values()))
     assert "mulpd" in text or "mulsd" in text
     assert "fmadd" not in text  # would round once where other processors round twice
     assert "zmm" not in text  # AVX-512, which the target has not
+
+
+def test_a_kernel_cache_that_cannot_be_written_is_read_from_a_copy(tmp_path: Path) -> None:
+    """As in a container whose file system is read-only. Numba itself would refuse to start."""
+    code = "import os; from tracer import engine; engine.configure(); print(os.environ['NUMBA_CACHE_DIR'])"
+    (tmp_path / "tmp").mkdir()
+    kept = Path(run(code, TESSERA_CACHE=str(tmp_path / "cache")))
+    (kept / "kernel.nbc").write_bytes(b"compiled")
+    assert kept.parent == tmp_path / "cache"
+    environment = {"TESSERA_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}
+    mounted = tmp_path / "cache"
+    if os.geteuid() == 0:  # whom permissions do not stop
+        made = subprocess.run(["mount", "-o", "bind,ro", mounted, mounted], check=False, capture_output=True)
+        if made.returncode:
+            pytest.skip("nothing can be mounted read-only here, and root writes everywhere")
+    else:
+        kept.chmod(0o555)
+    try:
+        copies = [Path(run(code, **environment)) for _ in range(2)]
+    finally:
+        if os.geteuid() == 0:
+            subprocess.run(["umount", mounted], check=True)
+    assert copies[0] == copies[1] and copies[0].is_relative_to(tmp_path / "tmp")
+    assert (copies[0] / "kernel.nbc").read_bytes() == b"compiled"
