@@ -19,7 +19,9 @@ WORKDIR /app
 
 # The dependencies alone first: this layer stays while only the sources change.
 COPY pyproject.toml constraints.txt ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+# Traces are part of the image (the extra otel); they cost nothing until the OTEL_ variables ask for them.
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+        print(*project['dependencies'], *project['optional-dependencies']['otel'], sep='\n')" \
         > dependencies.txt \
     && pip install -c constraints.txt -r dependencies.txt \
     && rm dependencies.txt

@@ -19,19 +19,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from temporalio.client import Client
+from temporalio.common import MetricMeter
 from temporalio.worker import Worker
 
 from activities.attempt import silence
+from contracts import ErrorCode, FrameStatus
 from settings import Settings, connect
 from store import StoreError
+from telemetry.attempts import AttemptInterceptor
+from telemetry.backlog import BacklogPoller
 from telemetry.logs import configure_logs
+from telemetry.metrics import Metrics, counter
+from telemetry.process import places, watch_process
+from telemetry.traces import end_traces
 from workflows import policies, queues
 
 HUNG_SECONDS = 60.0
@@ -69,7 +76,15 @@ def control_workers(client: Client, name: str) -> list[Worker]:
     ]
 
 
-def render_workers(client: Client, settings: Settings, role: str, name: str) -> list[Worker]:
+def meter_of(client: Client) -> MetricMeter:
+    runtime = client.service_client.config.runtime
+    assert runtime is not None  # connect() made it
+    return runtime.metric_meter
+
+
+def render_workers(
+    client: Client, settings: Settings, role: str, name: str, metrics: Metrics
+) -> list[Worker]:
     """The workers of a rendering process. They share the store, the scenes and the compiled kernels."""
     from activities.finalize import FinalizeActivities
     from activities.isolated import IsolatedActivities
@@ -80,6 +95,7 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     from activities.tiles import TileActivities
     from store import open_store
     from store.blobs import prove_writable
+    from store.measured import MeasuredStore
     from tracer import engine
     from tracer.render import warm
 
@@ -87,10 +103,10 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     fingerprint = engine.fingerprint()
     if removed := remove_leftovers(Path(tempfile.gettempdir())):
         log.info("removed what killed finalizers left", extra={"folders": removed})
-    store = open_store(settings.store_url)
+    store = MeasuredStore(open_store(settings.store_url), metrics.observe_store)
     prove_writable(store)
-    scenes = SceneCache(store, settings.cached_scenes)
-    tiles = TileActivities(store, scenes, settings.checkpoint_seconds, name)
+    scenes = SceneCache(store, settings.cached_scenes, metrics=metrics)
+    tiles = TileActivities(store, scenes, settings.checkpoint_seconds, name, metrics)
 
     def worker(queue: str, slots: int, activities: list[object]) -> Worker:
         return Worker(
@@ -104,12 +120,13 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
             default_heartbeat_throttle_interval=policies.HEARTBEAT_THROTTLE,
             graceful_shutdown_timeout=policies.GRACEFUL_SHUTDOWN,
             identity=name,
+            interceptors=[AttemptInterceptor(metrics, name)],
         )
 
     if role == "isolated":
         alone = IsolatedActivities(settings.store_url, settings.checkpoint_seconds, name)
         return [worker(queues.isolated(fingerprint), 1, [alone.render_tile])]
-    prepare = PrepareActivities(store, scenes, fingerprint, name)
+    prepare = PrepareActivities(store, scenes, fingerprint, name, limits=settings.limits, metrics=metrics)
     records = RecordActivities(store, name)
     service: list[object] = [
         prepare.prepare_frame,
@@ -122,7 +139,7 @@ def render_workers(client: Client, settings: Settings, role: str, name: str) -> 
     return [
         worker(queues.tiles(fingerprint), settings.slots, [tiles.render_tile]),
         worker(queues.SERVICE, 1, service),
-        worker(queues.finalize(fingerprint), 1, [FinalizeActivities(store, name).finalize_frame]),
+        worker(queues.finalize(fingerprint), 1, [FinalizeActivities(store, name, metrics).finalize_frame]),
     ]
 
 
@@ -136,15 +153,17 @@ async def run_role(role: str, settings: Settings, supervisor: int | None = None)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    client = await connect_patiently(settings)
+    client = await connect_patiently(settings, f"tessera-{role}")
     name = identity(role)
+    metrics = Metrics(meter_of(client))
     if role == "control":
         await register_search_attributes(client)
         workers = control_workers(client, name)
     else:
-        workers = await asyncio.to_thread(render_workers, client, settings, role, name)
-    log.info("polling", extra={"role": role, "queues": [w.task_queue for w in workers]})
+        workers = await asyncio.to_thread(render_workers, client, settings, role, name, metrics)
+    log.info("polling", extra={"role": role, "worker": name, "queues": [w.task_queue for w in workers]})
     running = [asyncio.create_task(worker.run()) for worker in workers]
+    gauges = start_gauges(client, settings, role, metrics) if settings.metrics_address else []
     stopping = asyncio.create_task(_wait(stop, supervisor))
     await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
     log.info("draining", extra={"role": role})
@@ -155,22 +174,57 @@ async def run_role(role: str, settings: Settings, supervisor: int | None = None)
     except TimeoutError:
         log.error("an attempt does not end: leaving without it")
         return False
-    stopping.cancel()
+    for task in (stopping, *gauges):
+        task.cancel()
     return True
 
 
-async def connect_patiently(settings: Settings) -> Client:
+async def connect_patiently(settings: Settings, service: str) -> Client:
     """Connects, also to a Temporal that starts a little later than its workers. Raises ConnectionError."""
     until, pause = time.monotonic() + CONNECT_SECONDS, 0.1
     while True:
         try:
-            return await connect(metrics_address=settings.metrics_address)
+            return await connect(metrics_address=settings.metrics_address, service=service)
         except RuntimeError as error:
             if time.monotonic() > until:
                 raise ConnectionError(f"Temporal cannot be reached: {error}") from error
             log.warning("Temporal cannot be reached, trying again", extra={"error": str(error)[:200]})
         await asyncio.sleep(pause)
         pause = min(2 * pause, 5.0)
+
+
+def start_gauges(
+    client: Client, settings: Settings, role: str, metrics: Metrics
+) -> list[asyncio.Task[NoReturn]]:
+    """Sets what nobody counts, for as long as the process lives. Nothing of it may end a worker."""
+    from workflows import attributes
+    from workflows.metrics import DEAD_LETTERS
+
+    works: list[Coroutine[Any, Any, NoReturn]] = [
+        watch_process(metrics, {} if role == "control" else places(settings.store_url))
+    ]
+    if role == "control":
+        counter(meter_of(client), *DEAD_LETTERS, code=ErrorCode)
+        states = [status.value for status in FrameStatus if not status.is_final]
+        poller = BacklogPoller(
+            client,
+            meter_of(client),
+            states=states,
+            queues=queues.FIXED,
+            queues_of=queues.of_engine,
+            status=attributes.STATUS,
+            engine=attributes.ENGINE,
+        )
+        works.append(poller.run())
+    tasks = [asyncio.create_task(work) for work in works]
+    for task in tasks:
+        task.add_done_callback(_tell_of_end)
+    return tasks
+
+
+def _tell_of_end(task: asyncio.Task[NoReturn]) -> None:
+    if not task.cancelled():
+        log.error("gauges stand still from now on", exc_info=task.exception())
 
 
 async def _wait(stop: asyncio.Event, supervisor: int | None) -> None:
@@ -217,7 +271,7 @@ def supervise(settings: Settings) -> int:
     children: dict[str, subprocess.Popen[bytes]] = {}
     next_start = dict.fromkeys(ROLES, 0.0)
     while not stopping:
-        for role in ROLES:
+        for place, role in enumerate(ROLES):
             child = children.get(role)
             if child is not None and child.poll() is None:
                 continue
@@ -236,7 +290,8 @@ def supervise(settings: Settings) -> int:
                         "--slots",
                         str(settings.slots),
                         SUPERVISED,
-                    ]
+                    ],
+                    env=os.environ | nth_metrics_address(settings, place),
                 )
         time.sleep(0.1)
     for child in children.values():
@@ -244,6 +299,14 @@ def supervise(settings: Settings) -> int:
     for child in children.values():
         child.wait()
     return 0
+
+
+def nth_metrics_address(settings: Settings, number: int) -> dict[str, str]:
+    """The environment of a supervised worker: two cannot serve on one port, so each gets the next one."""
+    if not settings.metrics_address:
+        return {}
+    host, _, port = settings.metrics_address.rpartition(":")
+    return {"TESSERA_METRICS_ADDRESS": f"{host}:{int(port) + number}"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -271,6 +334,7 @@ def run() -> NoReturn:
     """The program. It leaves the interpreter's own end out: there a thread of Temporal's core can wait for
     ever for Python (temporalio/sdk-python issue 300), and a worker that has drained has to be gone."""
     code = main()
+    end_traces()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,8 +21,8 @@ Beat = Callable[..., None]
 
 _last_beat: dict[int, float] = {}
 """When the attempt of each thread last told that it lives, by the monotonic clock."""
-_told: dict[int, dict[str, Any]] = {}
-"""What the attempt of each thread said in its last heartbeat."""
+_told: ContextVar[dict[str, Any]] = ContextVar("told")
+"""What this attempt's last heartbeat said. Every attempt runs in a context of its own."""
 
 
 @contextmanager
@@ -29,29 +30,27 @@ def watched(worker: str) -> Iterator[None]:
     """An attempt, for `silence` and for the attempts that come after it."""
     thread = threading.get_ident()
     _last_beat[thread] = time.monotonic()
-    _told[thread] = {"worker": worker, "since": now(), "past": past_attempts()}
+    _told.set({"worker": worker, "since": now(), "past": past_attempts()})
     try:
         yield
     finally:
-        del _last_beat[thread], _told[thread]
+        del _last_beat[thread]
 
 
 def past_attempts() -> list[dict[str, Any]]:
     """What the earlier attempts of this activity last said. Temporal's history keeps of all attempts of an
     activity only the last one: so each hands on what it knows of those before it, in its heartbeats and in
     its result, and `tessera history` can tell of all of them."""
-    details = activity.info().heartbeat_details
-    if not details or not isinstance(details[0], dict):
-        return []
-    before = {name: value for name, value in details[0].items() if name != "past"}
-    return [*details[0].get("past", []), before][-PAST_ATTEMPTS:]
+    said = told_before()
+    before = {name: value for name, value in said.items() if name != "past"}
+    return [*said.get("past", []), before][-PAST_ATTEMPTS:] if said else []
 
 
 def told(**details: Any) -> dict[str, Any]:
     """What this attempt's heartbeat says now: who it is, and the newest that is known of it."""
-    own = _told[threading.get_ident()]
-    own |= details | {"at": now(), "attempt": activity.info().attempt}
-    return own
+    newest = _told.get({}) | details | {"at": now(), "attempt": activity.info().attempt}
+    _told.set(newest)
+    return newest
 
 
 def now() -> str:
@@ -100,3 +99,15 @@ def beat(**details: Any) -> None:
 def beat_step(step: str) -> None:
     """`beat` as the Progress callback of loading and building."""
     beat(doing=step)
+
+
+def tell_end(reason: str) -> None:
+    """Leaves word for the next attempt why this one ended without a result. A lost worker leaves none."""
+    with suppress(TimeoutError):  # a process that stands still, and may be what failed
+        activity.heartbeat(told(failed=reason))
+
+
+def told_before() -> dict[str, Any]:
+    """What the attempt before this one told last; empty where there was none."""
+    details = activity.info().heartbeat_details
+    return details[0] if details and isinstance(details[0], dict) else {}

@@ -11,12 +11,13 @@ import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from activities.attempt import Stalled, past_attempts, told, watched
+from activities.attempt import Cancelled, Stalled, WorkerLeaving, past_attempts, tell_end, watched
 from contracts import ErrorCode
 from store import errors as store
 from tracer import errors as tracer
@@ -49,6 +50,10 @@ MESSAGE_LIMIT = 1000
 then), which includes the stack of this raise; why the chain of causes is left to the log."""
 
 
+HAND_OVER_PAUSE = timedelta(milliseconds=100)
+"""Before the attempt that goes on where a worker left: nothing is broken that time would mend."""
+
+
 class Refused(Exception):
     """A check of an activity itself failed; carries its code."""
 
@@ -70,19 +75,30 @@ def code_of(error: BaseException) -> ErrorCode:
 
 @contextmanager
 def coded_errors(worker: str) -> Iterator[None]:
-    """Turns any exception into an ApplicationError whose type is the code; cancellation passes.
+    """Turns any exception into an ApplicationError whose type is the code, and a cancel into Temporal's.
 
-    worker is this worker's identity, kept with the failure.
+    worker is this worker's identity, kept with the failure. A step that its leaving worker stops is lost
+    with it, and says so at once: a CancelledError that nobody asked for is refused by the server, which
+    would wait for the heartbeat timeout then.
     """
     try:
         with watched(worker):
-            try:
-                yield
-            except Exception as error:
-                if not isinstance(error, ApplicationError | CancelledError | Stalled):
-                    activity.heartbeat(told(failed=code_of(error)))  # for the next attempt
-                raise
-    except (ApplicationError, CancelledError, asyncio.CancelledError):
+            yield
+    except Cancelled:
+        tell_end("stopped")
+        raise CancelledError("stopped") from None
+    except (CancelledError, asyncio.CancelledError):
+        tell_end("stopped")
+        raise
+    except WorkerLeaving:
+        tell_end(ErrorCode.WORKER_LOST)
+        raise ApplicationError(
+            "the worker was told to leave; another attempt goes on",
+            {"attempt": activity.info().attempt, "worker": worker},
+            type=ErrorCode.WORKER_LOST,
+            next_retry_delay=HAND_OVER_PAUSE,
+        ) from None
+    except ApplicationError:
         raise
     except Exception as error:
         code, info = code_of(error), activity.info()
@@ -91,9 +107,10 @@ def coded_errors(worker: str) -> Iterator[None]:
             message = f"{type(error).__name__}: {message}"
         logging.getLogger("tessera").warning(
             "attempt failed",
-            extra={"code": code, "activity": info.activity_id, "attempt": info.attempt, "error": message},
+            extra={"code": code, "attempt": info.attempt, "error": message},
             exc_info=code is ErrorCode.INTERNAL,
         )
+        tell_end(code)
         raise ApplicationError(
             message[:MESSAGE_LIMIT],
             {"attempt": info.attempt, "worker": worker} | _past(info, code),

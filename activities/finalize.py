@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from temporalio import activity
-from temporalio.exceptions import CancelledError
 
 from activities.attempt import Stop, beat_step
 from activities.errors import Refused, coded_errors
@@ -34,6 +34,9 @@ from store import NotFound, Store, films, layout
 from store.base import Progress
 from store.lease import acquire
 from store.publish import publish, put_verified
+from telemetry.attempts import attempt_id as id_of_attempt
+from telemetry.metrics import UNMEASURED, Metrics
+from telemetry.traces import span
 from tracer.errors import FilmInvalid
 from tracer.film import decode_film
 from tracer.images import verify_exr, verify_png
@@ -49,27 +52,38 @@ log = logging.getLogger("tessera.finalize")
 
 
 class FinalizeActivities:
-    def __init__(self, store: Store, worker: str) -> None:
+    def __init__(self, store: Store, worker: str, metrics: Metrics = UNMEASURED) -> None:
         self._store = store
         self._worker = worker
+        self._metrics = metrics
 
     @activity.defn(no_thread_cancel_exception=True)
     def finalize_frame(self, task: FinalizeTask) -> FinalizeOutcome:
-        with coded_errors(self._worker):
-            try:
-                beat_step("starting")
-                return FinalizeOutcome(result=self._finalize(task))
-            except MissingTiles as error:
-                log.warning("films missing, rendering them again", extra={"tiles": error.numbers[:20]})
-                return FinalizeOutcome(missing=tuple(error.numbers))
-            except Stop:
-                raise CancelledError("stopped before anything was published") from None
+        began, outcome = time.monotonic(), "failed"
+        try:
+            with coded_errors(self._worker):
+                try:
+                    beat_step("starting")
+                    result = self._finalize(task)
+                    outcome = "published"
+                    return FinalizeOutcome(result=result)
+                except MissingTiles as error:
+                    outcome = "films_missing"
+                    log.warning("films missing, rendering them again", extra={"tiles": error.numbers[:20]})
+                    return FinalizeOutcome(missing=tuple(error.numbers))
+                except Stop:
+                    outcome = "stopped"
+                    raise
+        finally:
+            self._metrics.finalize_seconds.record(time.monotonic() - began, {"outcome": outcome})
 
     def _finalize(self, task: FinalizeTask) -> FrameResult:
-        info = activity.info()
-        attempt_id = f"{info.workflow_run_id}/{info.activity_id}/{info.attempt}"
+        attempt_id = id_of_attempt(activity.info())
         with (
-            acquire(self._store, layout.lease(task.job_id), attempt_id, LEASE_SECONDS) as lease,
+            span("lease"),
+            acquire(
+                self._store, layout.lease(task.job_id), attempt_id, LEASE_SECONDS, tell=self._lease_event
+            ) as lease,
             scratch_folder() as folder,
         ):
 
@@ -78,11 +92,13 @@ class FinalizeActivities:
                 lease.check()
 
             finished = FinishedFilms(self._store, task, progress)
-            merged = merge(task.plan, task.request, folder, finished.get)
-            check_nonfinite(task, merged)
-            verify_exr(merged.exr, task.plan.width, task.plan.height, progress)
-            verify_png(merged.png)
-            images = tuple(self._upload(path, task.job_id, attempt_id, progress) for path in merged[:2])
+            with span("merge"):
+                merged = merge(task.plan, task.request, folder, finished.get)
+                check_nonfinite(task, merged)
+                verify_exr(merged.exr, task.plan.width, task.plan.height, progress)
+                verify_png(merged.png)
+            with span("upload"):
+                images = tuple(self._upload(path, task.job_id, attempt_id, progress) for path in merged[:2])
             frame = published_frame(self._store, task, merged, images, tuple(finished.records))
             publication = Publication(
                 attempt_id=attempt_id,
@@ -94,7 +110,22 @@ class FinalizeActivities:
                 tiles=tile_records(task),
             )
             progress("publishing")
-            return publish_manifest(self._store, Manifest(frame=frame, publication=publication))
+            with span("publish"):
+                return self._publish(Manifest(frame=frame, publication=publication))
+
+    def _publish(self, manifest: Manifest) -> FrameResult:
+        winner = publish_manifest(self._store, manifest)
+        if winner.publication != manifest.publication:
+            self._metrics.duplicates.add(1, {"kind": "manifest"})
+            log.info("published already", extra={"by": winner.publication.attempt_id})
+        else:
+            log.info("published", extra={"fence": manifest.publication.fence})
+        return result_of(winner)
+
+    def _lease_event(self, event: str, fence: int) -> None:
+        self._metrics.leases.add(1, {"event": event})
+        level = logging.WARNING if event in ("lost", "unrenewed") else logging.INFO
+        log.log(level, "lease %s", event, extra={"fence": fence})
 
     def _upload(self, path: Path, job_id: str, attempt_id: str, progress: Progress) -> ImageRecord:
         progress(f"storing {path.name}")
@@ -196,7 +227,7 @@ def published_frame(
     )
 
 
-def publish_manifest(store: Store, manifest: Manifest) -> FrameResult:
+def publish_manifest(store: Store, manifest: Manifest) -> Manifest:
     """The commit. A manifest that is there already and says the same pictures is the result; one that
     says others is output_conflict, and is never overwritten."""
 
@@ -211,7 +242,7 @@ def publish_manifest(store: Store, manifest: Manifest) -> FrameResult:
             "published by another attempt already",
             extra={"by": published.publication.attempt_id, "fence": published.publication.fence},
         )
-    return result_of(published)
+    return published
 
 
 def result_of(manifest: Manifest) -> FrameResult:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 
 from temporalio import activity
-from temporalio.exceptions import CancelledError
 
-from activities.attempt import Stop, beat_step
+from activities.attempt import beat_step
 from activities.errors import Refused, coded_errors
 from activities.scenes import SceneCache
 from contracts import ErrorCode, FramePlan, FrameRequest
 from store import NotFound, Store, layout
 from store.blobs import keep_young, put_record
+from telemetry.metrics import UNMEASURED, Metrics
 from tracer.build import PreparedScene
 from tracer.film import new_film
+from tracer.limits import Limits
 from tracer.render import render_samples
 from tracer.scene import PixelRect
 from workflows.tiling import choose_tile_size, smallest_tile_size
@@ -22,10 +23,22 @@ from workflows.tiling import choose_tile_size, smallest_tile_size
 PROBES = 4
 """The frame's cost is measured on PROBES x PROBES small squares spread evenly over the picture."""
 PROBE_EDGE = 16
+LIMITS = Limits()
 
 
 class PrepareActivities:
-    def __init__(self, store: Store, scenes: SceneCache, engine: str, worker: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        scenes: SceneCache,
+        engine: str,
+        worker: str,
+        *,
+        limits: Limits = LIMITS,
+        metrics: Metrics = UNMEASURED,
+    ) -> None:
+        self._limits = limits
+        self._metrics = metrics
         self._store = store
         self._scenes = scenes
         self._engine = engine
@@ -35,12 +48,9 @@ class PrepareActivities:
     def prepare_frame(self, request: FrameRequest) -> FramePlan:
         """The stored plan of this sample_key, or a new one. A stored plan wins over tile_size."""
         with coded_errors(self._worker):
-            try:
-                beat_step("starting")
-                sample_key = request.sample_key(self._engine)
-                return self._stored(sample_key) or self._make(sample_key, request)
-            except Stop:
-                raise CancelledError("stopped while preparing") from None
+            beat_step("starting")
+            sample_key = request.sample_key(self._engine)
+            return self._stored(sample_key) or self._make(sample_key, request)
 
     def _stored(self, sample_key: str) -> FramePlan | None:
         key = layout.plan(sample_key)
@@ -50,10 +60,11 @@ class PrepareActivities:
             return None
         if not keep_young(self._store, key, stat, data):
             return None
+        self._metrics.duplicates.add(1, {"kind": "plan"})
         return FramePlan.model_validate_json(data)
 
     def _make(self, sample_key: str, request: FrameRequest) -> FramePlan:
-        scene = self._scenes.get(sample_key, request, beat_step)
+        scene = self._scenes.get(sample_key, request, beat_step, self._limits)
         if request.tile_size is not None:
             check_tile_size(scene.width, scene.height, request.tile_size)
         seconds = seconds_per_sample(scene)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from temporalio import activity
-from temporalio.exceptions import CancelledError
 
-from activities.attempt import Stop, beat_step
+from activities.attempt import beat_step
 from activities.errors import Refused, coded_errors
 from contracts import DeadLetter, ErrorCode, FramePlan, FrameRequest, Manifest
 from store import AlreadyExists, Store, layout
@@ -48,14 +47,11 @@ class RecordActivities:
         """Removes the films of the frame's sample sequence but for what published frames are made of. The
         plan stays: frames of fewer or more samples share it, and may be running."""
         with coded_errors(self._worker):
-            try:
-                keep = self._published_samples(plan.sample_key)
-                for blob in self._store.list(layout.films(plan.sample_key)):
-                    beat_step("discarding")
-                    if layout.film_samples(blob.key) not in keep:
-                        self._store.delete(blob.key)
-            except Stop:
-                raise CancelledError("stopped while discarding") from None
+            keep = self._published_samples(plan.sample_key)
+            for blob in self._store.list(layout.films(plan.sample_key)):
+                beat_step("discarding")
+                if layout.film_samples(blob.key) not in keep:
+                    self._store.delete(blob.key)
 
     def _published_samples(self, sample_key: str) -> set[int]:
         """The sample counts that published frames of this sample sequence have."""

@@ -14,10 +14,13 @@ import numpy as np
 from contracts import FrameRequest, SceneBundle
 from store import NotFound, Store, layout
 from store.blobs import get_blob
+from telemetry.metrics import UNMEASURED, Metrics, timed
+from telemetry.traces import span
 from tracer.build import PreparedScene, prepare
 from tracer.errors import AssetMissing, FileAbsent, SceneInvalid
+from tracer.limits import ADMITTED, Limits
 from tracer.loaders import load_environment, load_scene
-from tracer.scene import Environment, Limits, Progress, SceneFiles, View
+from tracer.scene import Environment, Progress, SceneFiles, View
 
 WAIT_SECONDS = 0.5
 """How often a thread that waits for another one's build looks whether that one still moves."""
@@ -42,8 +45,11 @@ class BundleFiles:
             ) from error
 
 
-def prepare_scene(store: Store, request: FrameRequest, progress: Progress) -> PreparedScene:
-    """Loads the request's bundle and builds what the kernels read.
+def prepare_scene(
+    store: Store, request: FrameRequest, progress: Progress, limits: Limits = ADMITTED
+) -> PreparedScene:
+    """Loads the request's bundle and builds what the kernels read. limits: for a scene that nobody has
+    prepared yet; where there is a plan, the scene was admitted.
 
     Raises the tracer's errors for what is wrong with the scene, and the store's.
     """
@@ -53,20 +59,24 @@ def prepare_scene(store: Store, request: FrameRequest, progress: Progress) -> Pr
         raise SceneInvalid(f"bundle {request.scene.version}: its list of files does not match its name")
     files = BundleFiles(store, bundle)
     scene = load_scene(
-        request.scene.entry, files, time=request.frame_number / request.settings.fps, progress=progress
+        request.scene.entry,
+        files,
+        time=request.frame_number / request.settings.fps,
+        limits=limits,
+        progress=progress,
     )
-    environment = _environment(request, files)
+    environment = _environment(request, files, limits)
     if environment is not None:
         scene = replace(scene, environment=environment)
-    return prepare(scene, view_of(request), progress)
+    return prepare(scene, view_of(request), progress, limits)
 
 
-def _environment(request: FrameRequest, files: SceneFiles) -> Environment | None:
+def _environment(request: FrameRequest, files: SceneFiles, limits: Limits) -> Environment | None:
     settings = request.settings.environment
     if settings is None:
         return None
     if settings.path is not None:
-        pixels = load_environment(settings.path, files, Limits())
+        pixels = load_environment(settings.path, files, limits)
     else:
         pixels = np.array(settings.radiance, dtype=np.float32).reshape(1, 1, 3)
     return Environment(pixels, settings.scale, radians(settings.rotation_degrees))
@@ -112,15 +122,23 @@ class SceneCache:
     """
 
     def __init__(
-        self, store: Store, capacity: int, build: Callable[..., PreparedScene] = prepare_scene
+        self,
+        store: Store,
+        capacity: int,
+        build: Callable[..., PreparedScene] = prepare_scene,
+        metrics: Metrics = UNMEASURED,
     ) -> None:
         self._store = store
+        self._metrics = metrics
         self._capacity = capacity
         self._build = build
         self._lock = threading.Lock()
         self._builds: OrderedDict[str, _Build] = OrderedDict()
 
-    def get(self, sample_key: str, request: FrameRequest, beat: Progress) -> PreparedScene:
+    def get(
+        self, sample_key: str, request: FrameRequest, beat: Progress, limits: Limits = ADMITTED
+    ) -> PreparedScene:
+        """limits: see prepare_scene."""
         while True:
             with self._lock:
                 entry = self._builds.get(sample_key)
@@ -130,21 +148,25 @@ class SceneCache:
                 self._builds.move_to_end(sample_key)
                 while len(self._builds) > self._capacity:
                     self._builds.popitem(last=False)
+                self._measure()
+            built = "hit" if entry.future.done() else "shared"
+            self._metrics.scenes.add(1, {"result": "miss" if mine else built})
             if mine:
-                return self._build_now(sample_key, entry, request, beat)
+                return self._build_now(sample_key, entry, request, beat, limits)
             scene = self._wait(entry, beat)
             if scene is not None:
                 return scene
 
     def _build_now(
-        self, sample_key: str, entry: _Build, request: FrameRequest, beat: Progress
+        self, sample_key: str, entry: _Build, request: FrameRequest, beat: Progress, limits: Limits
     ) -> PreparedScene:
         def progress(step: str) -> None:
             entry.steps += 1
             beat(step)
 
         try:
-            scene = self._build(self._store, request, progress)
+            with span("scene load", scene=request.scene.entry), timed(self._metrics.scene_load_seconds):
+                scene = self._build(self._store, request, progress, limits)
         except BaseException as error:
             with self._lock:  # the next one who asks builds again
                 if self._builds.get(sample_key) is entry:
@@ -152,7 +174,15 @@ class SceneCache:
             entry.future.set_exception(error)
             raise
         entry.future.set_result(scene)
+        with self._lock:
+            self._measure()
         return scene
+
+    def _measure(self) -> None:
+        """Sets the gauge of the cache's memory. The caller holds the lock."""
+        futures = [build.future for build in self._builds.values()]
+        built = [f.result() for f in futures if f.done() and f.exception() is None]
+        self._metrics.scene_memory.set(sum(scene.nbytes for scene in built))
 
     @staticmethod
     def _wait(entry: _Build, beat: Progress) -> PreparedScene | None:

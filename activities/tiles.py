@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 from temporalio import activity
 from temporalio.exceptions import CancelledError
 
-from activities.attempt import Beat, Cancelled, Stop, WorkerLeaving, beat, past_attempts
+from activities.attempt import (
+    Beat,
+    Cancelled,
+    Stop,
+    WorkerLeaving,
+    beat,
+    past_attempts,
+    told_before,
+)
 from activities.errors import Refused, coded_errors
 from activities.pace import Pace
 from activities.scenes import SceneCache
 from contracts import ErrorCode, FramePlan, Tile, TileOutcome, TileResult, TileTask
 from store import NotFound, Store, StoreFull, StoreUnavailable, layout
 from store.films import newest_film, put_film
+from telemetry.metrics import UNMEASURED, Metrics, timed
+from telemetry.traces import span
 from tracer.build import PreparedScene
 from tracer.film import decode_film, encode_film, new_film
 from tracer.render import render_samples
@@ -37,21 +49,40 @@ Film = NDArray[np.float64]
 class TileActivities:
     """render_tile and what the workflow asks about a tile. One instance serves all slots."""
 
-    def __init__(self, store: Store, scenes: SceneCache, checkpoint_seconds: float, worker: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        scenes: SceneCache,
+        checkpoint_seconds: float,
+        worker: str,
+        metrics: Metrics = UNMEASURED,
+    ) -> None:
         self._store = store
         self._scenes = scenes
+        self._metrics = metrics
         self._checkpoint_seconds = checkpoint_seconds
         self._worker = worker
 
     @activity.defn(no_thread_cancel_exception=True)
     def render_tile(self, task: TileTask) -> TileResult:
-        with coded_errors(self._worker):
-            attempt = TileAttempt(self._store, self._scenes, self._checkpoint_seconds, task, beat)
-            outcome = TileOutcome.RENDERED
+        names = structlog.contextvars.bound_contextvars(tile_id=task.tiles[0].tile_id)
+        with names, coded_errors(self._worker):
+            attempt = TileAttempt(
+                self._store,
+                self._scenes,
+                self._checkpoint_seconds,
+                task,
+                beat,
+                metrics=self._metrics,
+                told=told_before(),
+            )
+            outcome, began = TileOutcome.RENDERED, time.monotonic()
             try:
                 attempt.render()
             except Stop as stop:
                 outcome = outcome_of(stop)
+            self._metrics.tile_seconds.record(time.monotonic() - began, {"outcome": outcome})
+            log.info("tiles %s", outcome, extra={"finished": attempt.finished, "of": len(task.tiles)})
             return TileResult(
                 outcome=outcome,
                 finished=attempt.finished,
@@ -76,14 +107,24 @@ class TileAttempt:
     Stop, which leaves `render` after what is rendered was stored."""
 
     def __init__(
-        self, store: Store, scenes: SceneCache, checkpoint_seconds: float, task: TileTask, beat: Beat
+        self,
+        store: Store,
+        scenes: SceneCache,
+        checkpoint_seconds: float,
+        task: TileTask,
+        beat: Beat,
+        *,
+        metrics: Metrics = UNMEASURED,
+        told: Mapping[str, Any] | None = None,
     ) -> None:
+        """told: the last heartbeat of the attempt before this one."""
         self._store = store
         self._scenes = scenes
         self._checkpoint_seconds = checkpoint_seconds
         self._task = task
         self._beat = beat
-        self._films = [StoredFilm(store, task, tile) for tile in task.tiles]
+        self._metrics = metrics
+        self._films = [StoredFilm(store, task, tile, metrics, told) for tile in task.tiles]
         self.finished = 0
         """How many of the task's tiles, from the first on, are rendered."""
 
@@ -99,11 +140,13 @@ class TileAttempt:
 
     def render(self) -> None:
         self._beat(doing="starting")
-        scene = self._scene()
-        for film in self._films:
-            report = _reporter(self._films, self.finished, self._beat)
-            render_to(film, scene, self._checkpoint_seconds, report)
-            self.finished += 1
+        with self._metrics.tile_in_flight("leased"):
+            scene = self._scene()
+        with self._metrics.tile_in_flight("progressing"):
+            for film in self._films:
+                report = _reporter(self._films, self.finished, self._beat)
+                render_to(film, scene, self._checkpoint_seconds, report)
+                self.finished += 1
 
     def _scene(self) -> PreparedScene:
         key = self._task.sample_key
@@ -135,8 +178,18 @@ def outcome_of(stop: Stop) -> TileOutcome:
 class StoredFilm:
     """One tile's film in the store: what an attempt resumes from and writes its checkpoints to."""
 
-    def __init__(self, store: Store, task: TileTask, tile: Tile) -> None:
+    def __init__(
+        self,
+        store: Store,
+        task: TileTask,
+        tile: Tile,
+        metrics: Metrics = UNMEASURED,
+        told: Mapping[str, Any] | None = None,
+    ) -> None:
+        """told: the last heartbeat of the attempt before this one, for counting what was lost with it."""
         self._store = store
+        self.metrics = metrics
+        self._told = told if told and told.get("tile") == tile.tile_id else {}
         self._sample_key = task.sample_key
         self.tile = tile
         self.target = task.samples
@@ -151,14 +204,26 @@ class StoredFilm:
         found = newest_film(self._store, self._sample_key, self.tile.tile_id, self.target, self._decode)
         for bad in found.set_aside:
             log.warning("damaged film set aside", extra={"film": bad})
+            self.metrics.checkpoints.add(1, {"result": "refused"})
         self.samples = self.resumed = found.samples
+        lost = max(0, int(self._told.get("samples", 0)) - found.samples)
+        self.metrics.samples_lost.add(lost * self.tile.area)
+        if found.samples:
+            self.metrics.checkpoints.add(1, {"result": "resumed"})
+            self.metrics.samples_resumed.add(found.samples * self.tile.area)
+            log.info("resumed", extra={"samples": found.samples, "target": self.target, "lost": lost})
         return new_film(self.tile.width, self.tile.height) if found.film is None else found.film
 
     def save(self, film: Film, samples: int) -> None:
         """Writes a checkpoint; equal bytes that are there already are fine."""
         tile_id = self.tile.tile_id
-        data = encode_film(film, sample_key=self._sample_key, tile_id=tile_id, samples=samples)
-        new = put_film(self._store, self._sample_key, tile_id, samples, data, self._decode)
+        with span("checkpoint", tile_id=tile_id, samples=samples), timed(self.metrics.checkpoint_seconds):
+            data = encode_film(film, sample_key=self._sample_key, tile_id=tile_id, samples=samples)
+            new = put_film(self._store, self._sample_key, tile_id, samples, data, self._decode)
+        self.metrics.checkpoints.add(1, {"result": "written" if new else "known"})
+        if not new:
+            self.metrics.duplicates.add(1, {"kind": "checkpoint"})
+        log.info("checkpoint", extra={"samples": samples, "target": self.target, "new": new})
         self.samples = samples
         self._prune()
         if new:
@@ -208,28 +273,57 @@ def render_to(
     report gets the samples done before every slice and may raise Stop: what is rendered is stored before
     Stop goes on. How samples are grouped into slices cannot change the film.
     """
-    film, rect = stored.load(), pixel_rect(stored.tile)
-    done = stored.samples
-    saved_at = time.monotonic()
-    seconds_per_sample = SLICE_SECONDS  # the first slice is one sample
-    while done < stored.target:
-        try:
-            report(done)
-        except Stop:
-            if done > stored.samples:
-                stored.save(film, done)
-            raise
-        count = max(1, min(stored.target - done, int(SLICE_SECONDS / seconds_per_sample)))
+    tile, metrics = stored.tile, stored.metrics
+    with structlog.contextvars.bound_contextvars(tile_id=tile.tile_id):
+        rendering = Rendering(stored, scene, report)
+        while rendering.done < stored.target:
+            with (
+                span("render wave", tile_id=tile.tile_id, first_sample=rendering.done),
+                timed(metrics.wave_seconds),
+            ):
+                rendering.wave(checkpoint_seconds)
+            if rendering.done < stored.target:
+                _checkpoint(stored, rendering.film, rendering.done)
+        if rendering.done > stored.samples:
+            _store_last(stored, rendering.film, report)
+        metrics.tiles.add(1, {"start": "resumed" if stored.resumed else "fresh"})
+
+
+class Rendering:
+    """A tile's film in memory, and how far it is. Slices are sized by how long the last one took."""
+
+    def __init__(self, stored: StoredFilm, scene: PreparedScene, report: Callable[[int], None]) -> None:
+        self._stored, self._scene, self._report = stored, scene, report
+        self._rect = pixel_rect(stored.tile)
+        self.film = stored.load()
+        self.done = stored.samples
+        self._seconds_per_sample = SLICE_SECONDS  # the first slice is one sample
+
+    def wave(self, seconds: float) -> None:
+        """Renders for at least `seconds`, or to the target. On a Stop the film is stored first."""
+        stored, began = self._stored, time.monotonic()
+        while True:
+            try:
+                self._report(self.done)
+            except Stop:
+                if self.done > stored.samples:
+                    stored.save(self.film, self.done)
+                raise
+            ended = self._slice()
+            if self.done >= stored.target or ended - began >= seconds:
+                return
+
+    def _slice(self) -> float:
+        """One kernel call; the time at its end."""
+        stored = self._stored
+        count = max(1, min(stored.target - self.done, int(SLICE_SECONDS / self._seconds_per_sample)))
         began = time.monotonic()
-        render_samples(scene, film, rect, done, count)
-        done += count
+        render_samples(self._scene, self.film, self._rect, self.done, count)
         ended = time.monotonic()
-        seconds_per_sample = max(1e-6, (ended - began) / count)
-        if ended - saved_at >= checkpoint_seconds and done < stored.target:
-            saved_at = ended
-            _checkpoint(stored, film, done)
-    if done > stored.samples:
-        _store_last(stored, film, report)
+        self.done += count
+        self._seconds_per_sample = max(1e-6, (ended - began) / count)
+        stored.metrics.samples_rendered.add(count * stored.tile.area)
+        return ended
 
 
 def _store_last(stored: StoredFilm, film: Film, report: Callable[[int], None]) -> None:
@@ -242,6 +336,7 @@ def _store_last(stored: StoredFilm, film: Film, report: Callable[[int], None]) -
             return
         except (StoreUnavailable, StoreFull) as error:
             log.warning("finished film not stored, trying again", extra={"error": str(error)})
+            stored.metrics.checkpoints.add(1, {"result": "unstored"})
             until = time.monotonic() + pause
             while time.monotonic() < until:
                 report(stored.target)
@@ -256,6 +351,7 @@ def _checkpoint(stored: StoredFilm, film: Film, done: int) -> None:
         stored.save(film, done)
     except (StoreUnavailable, StoreFull) as error:
         log.warning("checkpoint not stored, going on in memory", extra={"error": str(error)})
+        stored.metrics.checkpoints.add(1, {"result": "unstored"})
 
 
 def pixel_rect(tile: Tile) -> PixelRect:

@@ -33,8 +33,9 @@ from client.submit import start
 from client.upload import record, upload
 from client.watch import watch
 from contracts import FrameRequest, JobStatus, Manifest
-from settings import Settings, connect, temporal_address
+from settings import Settings, connect, temporal_address, tracing
 from store import Store, open_store
+from telemetry.traces import span
 
 CONNECT_SECONDS = 5.0
 """How long the first connection is tried: a server that is being restarted, not one that is not there."""
@@ -110,6 +111,10 @@ class Session:
 
     async def submit(self, requests: Sequence[FrameRequest], local: LocalBundle) -> list[Submitted]:
         """Submits frames of one bundle. What is published already is answered by its manifest."""
+        with span("submit", frames=len(requests), job_id=requests[0].job_id if requests else ""):
+            return await self._submit(requests, local)
+
+    async def _submit(self, requests: Sequence[FrameRequest], local: LocalBundle) -> list[Submitted]:
         manifests = [published(self.store, r.job_id, r.idempotency_key) for r in requests]
         new = [request for request, found in zip(requests, manifests, strict=True) if found is None]
         if new:
@@ -218,6 +223,7 @@ async def _connect(address: str | None) -> Client:
 @asynccontextmanager
 async def session(settings: Settings) -> AsyncIterator[Session]:
     """A session for the block. What goes wrong below leaves it as a client.errors.ClientError."""
+    tracing("tessera")  # before the first span, which is opened before there is a connection
     with client_errors():
         async with AsyncExitStack() as stack:
             opened = Session(settings, stack)

@@ -13,6 +13,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -24,6 +25,15 @@ TRUST = 0.9
 """Share of the ttl for which a holder believes that the lease is its own."""
 RENEW = 1 / 3
 """Share of the ttl after which `check` renews."""
+
+
+Tell = Callable[[str, int], None]
+"""Hears what happens to a lease, and its fence: acquired, renewed, unrenewed (the store failed), lost,
+released."""
+
+
+def unheard(event: str, fence: int) -> None:
+    """Events that nobody listens to."""
 
 
 @dataclass(frozen=True)
@@ -53,21 +63,23 @@ class LeaseState:
 class Lease:
     """A held lease; use it in a `with` block, which releases it. Made by `acquire`."""
 
-    def __init__(self, store: Store, key: str, clock: Callable[[], float], state: LeaseState) -> None:
+    def __init__(
+        self, store: Store, key: str, clock: Callable[[], float], state: LeaseState, tell: Tell
+    ) -> None:
         self._store, self._key, self._clock, self._state = store, key, clock, state
-        self._began, self._version = clock(), ""
+        self._began, self._version, self._tell = clock(), "", tell
 
-    @classmethod
-    def create(cls, store: Store, key: str, clock: Callable[[], float], state: LeaseState) -> Lease:
+    def create(self) -> Lease:
         """The first holder ever. Raises AlreadyExists."""
-        lease = cls(store, key, clock, state)
-        lease._version = store.put_new(key, state.encode()).version
-        return lease
+        self._version = self._store.put_new(self._key, self._state.encode()).version
+        self._tell("acquired", self.fence)
+        return self
 
     def take_over(self, version: str) -> Lease:
         """From the holder whose object has this version. Raises LeaseLost where another was faster."""
         self._version = version
         self._write(self._state)
+        self._tell("acquired", self.fence)
         return self
 
     @property
@@ -80,18 +92,32 @@ class Lease:
         Raises LeaseLost when it is another's, or when so much time has passed that it may be.
         """
         ttl = self._state.ttl
-        if RENEW * ttl <= self._age() < TRUST * ttl:
-            self._write(_fresh(self._state))
-        # After the renewal too: it may have taken so long that its own time is over.
-        if self._age() >= TRUST * ttl:
-            raise LeaseLost(f"{self._key}: held for {self._age():.1f} s without renewal, of {ttl:g} s")
+        if self._age() < RENEW * ttl:
+            return
+        try:
+            if self._age() < TRUST * ttl:
+                self._write(_fresh(self._state))
+            # After the renewal too: it may have taken so long that its own time is over.
+            if self._age() >= TRUST * ttl:
+                raise LeaseLost(f"{self._key}: held for {self._age():.1f} s without renewal, of {ttl:g} s")
+        except StoreError as error:
+            self._tell("lost" if isinstance(error, LeaseLost) else "unrenewed", self.fence)
+            raise
+        self._tell("renewed", self.fence)
 
     def release(self) -> None:
         """Frees it for the next one at once. What is another's by now stays another's."""
+        with suppress(LeaseLost):
+            self.free()
+
+    def free(self) -> None:
+        """`release` that raises LeaseLost where the lease is another's."""
         try:
             self._write(_fresh(self._state, free=True))
         except LeaseLost:
-            return
+            self._tell("lost", self.fence)
+            raise
+        self._tell("released", self.fence)
 
     def _age(self) -> float:
         return self._clock() - self._began
@@ -125,7 +151,7 @@ class Lease:
         was overtaken ran into (a timeout, a cancel, a connection that is gone), that is what there is to say.
         """
         try:
-            self._write(_fresh(self._state, free=True))
+            self.free()
         except LeaseLost:
             if error is not None:
                 raise
@@ -134,7 +160,13 @@ class Lease:
 
 
 def acquire(
-    store: Store, key: str, owner: str, ttl: float, clock: Callable[[], float] = time.monotonic
+    store: Store,
+    key: str,
+    owner: str,
+    ttl: float,
+    clock: Callable[[], float] = time.monotonic,
+    *,
+    tell: Tell = unheard,
 ) -> Lease:
     """Takes the lease for `ttl` seconds (10 or more: a store's clock may have a grain of a second).
 
@@ -144,7 +176,7 @@ def acquire(
         data, found = store.get(key)
     except NotFound:
         try:
-            return Lease.create(store, key, clock, _new(1, owner, ttl))
+            return Lease(store, key, clock, _new(1, owner, ttl), tell).create()
         except AlreadyExists:
             raise LeaseHeld(f"{key}: another attempt was faster") from None
     held = LeaseState.decode(key, data)
@@ -153,7 +185,7 @@ def acquire(
         left = held.ttl - age.total_seconds()
         raise LeaseHeld(f"{key}: held by {held.owner} with fence {held.fence} for {left:.0f} s more")
     try:
-        return Lease(store, key, clock, _new(held.fence + 1, owner, ttl)).take_over(found.version)
+        return Lease(store, key, clock, _new(held.fence + 1, owner, ttl), tell).take_over(found.version)
     except LeaseLost as error:
         raise LeaseHeld(f"{key}: another attempt was faster") from error
 

@@ -10,7 +10,7 @@ from typing import Any
 from temporalio.testing import ActivityEnvironment
 
 from activities.finalize import FinalizeActivities
-from activities.prepare import PrepareActivities
+from activities.prepare import LIMITS, PrepareActivities
 from activities.scenes import SceneCache
 from activities.tiles import TileActivities
 from client.request import Options, make_requests
@@ -18,6 +18,7 @@ from client.upload import upload
 from contracts import FinalizeTask, FramePlan, FrameRequest, RunCounts, TileTask
 from store import Store
 from tracer import engine
+from tracer.limits import Limits
 from workflows.tiling import tile_at, tile_count
 
 SCENE = Path(__file__).resolve().parents[1] / "scenes" / "cornell.gltf"
@@ -33,8 +34,8 @@ def submit(store: Store, samples: int = 4, scene: Path = SCENE, **settings: Any)
     return requests[0]
 
 
-def prepare(store: Store, request: FrameRequest) -> FramePlan:
-    activities = PrepareActivities(store, SceneCache(store, 2), engine.fingerprint(), WORKER)
+def prepare(store: Store, request: FrameRequest, limits: Limits = LIMITS) -> FramePlan:
+    activities = PrepareActivities(store, SceneCache(store, 2), engine.fingerprint(), WORKER, limits=limits)
     plan: FramePlan = ActivityEnvironment().run(activities.prepare_frame, request)
     return plan
 

@@ -4,6 +4,7 @@ they name is there and works outside of containers."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,8 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 
 from settings import Settings
+from tests.system.farm import free_port
+from tests.system.metrics import scrape, total
 from workflows import attributes, policies
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +33,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 WORKERS = ("control-worker", "tile-worker", "isolated-worker")
+WATCHERS = ("prometheus", "grafana")
 ONE_SHOT = ("temporal-schema", "temporal-namespace", "client")
 
 
@@ -69,13 +73,13 @@ def test_compose_file_follows_the_compose_specification(tmp_path: Path) -> None:
 
 
 def test_the_farm_is_complete() -> None:
-    assert set(SERVICES) == {*WORKERS, *ONE_SHOT, "postgres", "temporal", "temporal-ui", "s3"}
+    assert set(SERVICES) == {*WORKERS, *ONE_SHOT, "postgres", "temporal", "temporal-ui", "s3", *WATCHERS}
     for name, service in SERVICES.items():
         if name in ONE_SHOT:
             assert service.get("restart", "no") != "unless-stopped", name
         else:
             assert service["restart"] == "unless-stopped", name
-    for name in ("postgres", "temporal", "s3"):
+    for name in ("postgres", "temporal", "s3", "prometheus"):
         assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
 
 
@@ -116,7 +120,7 @@ def test_services_wait_for_what_they_need() -> None:
 
 def test_what_must_last_is_in_named_volumes() -> None:
     used = {v.split(":")[0] for s in SERVICES.values() for v in s.get("volumes", []) if v[0] not in "./"}
-    assert used == set(COMPOSE["volumes"]) == {"postgres", "s3"}
+    assert used == set(COMPOSE["volumes"]) == {"postgres", "s3", *WATCHERS}
 
 
 def test_frames_are_kept_by_the_s3_server() -> None:
@@ -192,6 +196,51 @@ def test_mounted_and_copied_files_are_there() -> None:
         assert (ROOT / "deploy/temporal" / Path(script).name).is_file()
 
 
+def mounted(service: str, inside: str) -> Path:
+    """Where a path of a container is in this repository. Raises where no bind mount has it."""
+    volumes: list[str] = SERVICES[service]["volumes"]
+    for volume in volumes:
+        outside, target, *_ = volume.split(":")
+        if outside.startswith("./") and Path(inside).is_relative_to(target):
+            return ROOT / outside / Path(inside).relative_to(target)
+    raise AssertionError(f"{service} has no {inside}")
+
+
+def test_prometheus_scrapes_every_worker() -> None:
+    option = next(w for w in SERVICES["prometheus"]["command"] if w.startswith("--config.file="))
+    file = mounted("prometheus", option.partition("=")[2])
+    config = YAML(typ="safe").load(file.read_text())
+    assert [(file.parent / rules).is_file() for rules in config["rule_files"]] == [True]
+    scraped = {}
+    for job in config["scrape_configs"]:
+        (source,) = job["dns_sd_configs"]
+        for name in source["names"]:
+            scraped[name] = source["port"]
+    assert set(scraped) == set(WORKERS)
+    for name, port in scraped.items():
+        assert SERVICES[name]["environment"]["TESSERA_METRICS_ADDRESS"] == f"0.0.0.0:{port}"
+        assert "ports" not in SERVICES[name]  # the metrics are for Prometheus alone
+    # Every job of the workers is one that the alert about workers that are gone looks at.
+    alerts = (file.parent / config["rule_files"][0]).read_text()
+    jobs = "|".join(job["job_name"] for job in config["scrape_configs"])
+    assert f'up{{job=~"{jobs}"}}' in alerts
+
+
+def test_grafana_starts_with_the_dashboard() -> None:
+    provisioning = mounted("grafana", "/etc/grafana/provisioning")
+    (source,) = YAML(typ="safe").load((provisioning / "datasources/prometheus.yml").read_text())[
+        "datasources"
+    ]
+    host, port = re.fullmatch(r"http://([\w-]+):(\d+)", source["url"]).groups()  # type: ignore[union-attr]
+    assert f"127.0.0.1:{port}:{port}" in SERVICES[host]["ports"]
+    (provider,) = YAML(typ="safe").load((provisioning / "dashboards/tessera.yml").read_text())["providers"]
+    home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert Path(home).parent == Path(provider["options"]["path"])
+    panels = json.loads(mounted("grafana", home).read_text())["panels"]
+    used = {t["datasource"]["uid"] for panel in panels for t in panel.get("targets", [])}
+    assert used == {source["uid"]}
+
+
 def test_the_image_holds_every_package_and_no_secret() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
@@ -236,7 +285,13 @@ async def test_the_control_service_starts_against_a_bare_server_and_leaves_on_si
     temporal = shutil.which("temporal", path=str(Path(sys.executable).parent))
     async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal) as server:
         address = server.client.service_client.config.target_host
-        environment = {**os.environ, **service["environment"], "TEMPORAL_ADDRESS": address}
+        port = free_port()  # the service's own may be taken on this machine
+        environment = {
+            **os.environ,
+            **service["environment"],
+            "TEMPORAL_ADDRESS": address,
+            "TESSERA_METRICS_ADDRESS": f"127.0.0.1:{port}",
+        }
         worker = await asyncio.create_subprocess_exec(
             sys.executable, *service["command"][1:], cwd=ROOT, env=environment, stderr=asyncio.subprocess.PIPE
         )
@@ -250,6 +305,9 @@ async def test_the_control_service_starts_against_a_bare_server_and_leaves_on_si
                 ListSearchAttributesRequest(namespace="default")
             )
             assert {key.name for key in attributes.ALL} <= set(listed.custom_attributes)
+            async with asyncio.timeout(60):  # what the alerts about queues and dead letters look at
+                while not total(scrape(port), "tessera_backlog_polls_total", result="ok"):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
             worker.send_signal(signal.SIGTERM)
             async with asyncio.timeout(seconds(service["stop_grace_period"])):
                 await worker.communicate()

@@ -16,7 +16,8 @@ from tracer.checks import check_scene
 from tracer.flatten import World, flatten
 from tracer.kernels.layout import FRAME, Geometry, Records, SceneArrays, Surfaces, records
 from tracer.lighting import choose_environment, emissive_triangles, fill_lights, make_sky, unsampled
-from tracer.scene import Limits, Progress, Scene, View
+from tracer.limits import Limits
+from tracer.scene import Progress, Scene, View
 from tracer.viewpoint import Viewpoint, choose_viewpoint
 
 LIMITS = Limits()
@@ -34,6 +35,16 @@ class PreparedScene:
     hash: str
     camera_name: str
     arrays: SceneArrays
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the arrays take."""
+        return _nbytes(self.arrays)
+
+
+def _nbytes(part: Any) -> int:
+    """Of an array, or of a tuple of arrays and tuples."""
+    return sum(map(_nbytes, part)) if isinstance(part, tuple) else int(part.nbytes)
 
 
 def silent(step: str) -> None:

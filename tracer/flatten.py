@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from tracer.errors import SceneInvalid, SceneUnsupported
 from tracer.kernels.layout import SHAPE, Records, records
-from tracer.scene import Instance, Limits, Mesh, Progress, Scene
+from tracer.limits import Limits
+from tracer.scene import Instance, Mesh, Progress, Scene
 from tracer.viewpoint import Sphere
 
 CHUNK = 250_000

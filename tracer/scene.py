@@ -25,18 +25,6 @@ class SceneFiles(Protocol):
         """The content; FileAbsent where the bundle has no such file, AssetMissing where it cannot be read."""
 
 
-class Limits(NamedTuple):
-    """What a scene may ask for before it is refused as unsupported."""
-
-    texture_pixels: int = 16384 * 16384 // 4
-    """Pixels of one texture, checked before it is decoded."""
-    total_texture_bytes: int = 8 << 30
-    triangles: int = 50_000_000
-    """Triangles after instances are expanded."""
-    nodes: int = 1_000_000
-    file_bytes: int = 4 << 30
-
-
 class Wrap(IntEnum):
     REPEAT = 0
     CLAMP = 1

@@ -12,9 +12,11 @@ SCENE = SearchAttributeKey.for_keyword("RenderScene")
 FRAME = SearchAttributeKey.for_int("RenderFrame")
 PROGRESS = SearchAttributeKey.for_float("RenderProgress")
 ERROR_CODE = SearchAttributeKey.for_keyword("RenderErrorCode")
+ENGINE = SearchAttributeKey.for_keyword("RenderEngine")
+"""The engine that a prepared frame is rendered by: which frames an old engine still has to finish."""
 IDEMPOTENCY_KEY = SearchAttributeKey.for_keyword("IdempotencyKey")
 
-ALL = (STATUS, PROJECT, SCENE, FRAME, PROGRESS, ERROR_CODE, IDEMPOTENCY_KEY)
+ALL = (STATUS, PROJECT, SCENE, FRAME, PROGRESS, ERROR_CODE, ENGINE, IDEMPOTENCY_KEY)
 
 
 def of_request(request: FrameRequest) -> TypedSearchAttributes:

@@ -13,7 +13,7 @@ from temporalio import workflow
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError, is_cancelled_exception
 
-from workflows import attributes, policies, queues
+from workflows import attributes, metrics, policies, queues
 from workflows.details import describe
 from workflows.failures import to_failure, to_workflow_error
 from workflows.launch import frame_launch
@@ -154,6 +154,7 @@ class FrameWorkflow(Steering):
         """Waits for an operator's retry. What is rendered stays, and no queue is held up."""
         phase, self._retry_asked = self._state.phase, None
         self._state.last_failure = failures[-1]
+        metrics.dead_lettered(failures[-1].code)
         self._letter = DeadLetter(
             job_id=workflow.info().workflow_id,
             request=self._state.request,
@@ -222,10 +223,11 @@ class FrameWorkflow(Steering):
         workflow.upsert_search_attributes([attributes.PROGRESS.value_set(announced[1] / 10)])
         if old is None or old[0] != state.status:
             before = old[0] if old else "none"
-            workflow.logger.info("frame %s -> %s", before, state.status)
-            counter = workflow.metric_meter().create_counter("tessera_frame_transitions", "Changes of state")
-            counter.add(1, {"from": before, "to": state.status})
-            workflow.upsert_search_attributes([attributes.STATUS.value_set(state.status)])
+            names = {"idempotency_key": state.request.idempotency_key, "progress": announced[1] / 10}
+            workflow.logger.info("frame %s -> %s", before, state.status, extra=names)
+            metrics.frame_changed(before, state.status)
+            engine = [attributes.ENGINE.value_set(state.plan.engine)] if state.plan else []
+            workflow.upsert_search_attributes([attributes.STATUS.value_set(state.status), *engine])
         if phase in (Phase.FAILED, Phase.PARKED) and state.last_failure is not None:
             workflow.upsert_search_attributes([attributes.ERROR_CODE.value_set(state.last_failure.code)])
         workflow.set_current_details(describe(self.status(), tuple(state.dead.values())))

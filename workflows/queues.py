@@ -10,6 +10,15 @@ SERVICE = "tessera-service"
 """Steps that any engine can do: preparing a frame, records in the store."""
 
 
+FIXED = {"control": CONTROL, "service": SERVICE}
+"""By kind: what exists whatever the engine."""
+
+
+def of_engine(engine: str) -> dict[str, str]:
+    """By kind: the queues of one engine."""
+    return {"tiles": tiles(engine), "isolated": isolated(engine), "finalize": finalize(engine)}
+
+
 def tiles(engine: str) -> str:
     return f"tessera-tiles-{engine}"
 

@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, RetryState, is_cancelled_exception
 
-from workflows import policies, queues
+from workflows import metrics, policies, queues
 from workflows.failures import to_failure
 from workflows.state import FrameState
 from workflows.tiling import group_size, place, tile_at
@@ -139,12 +139,16 @@ class TileWindow:
             if is_cancelled_exception(error) or failure.code.is_terminal:
                 raise
             self._state.last_failure = failure
+            metrics.round_ended("failed", alone)
+            reason = {"tile_id": failure.tile_id, "code": failure.code, "error": failure.message}
+            workflow.logger.warning("round failed", extra=reason | {"alone": alone})
             used_up = error.retry_state == RetryState.MAXIMUM_ATTEMPTS_REACHED
             attempts = _round_policy(alone).maximum_attempts if used_up else failure.attempt
             self._state.count(attempts=attempts, attempts_lost=attempts)
             self._state.count_attempts(group, attempts)
             await self._settle(group, task, failure, alone)
             return None
+        metrics.round_ended(result.outcome, alone)
         finished = group[: result.finished]
         self._state.rendered.update(finished)
         self._state.worker_of.update(dict.fromkeys(finished, result.worker))
@@ -206,12 +210,16 @@ class TileWindow:
             retry_policy=policies.JUDGE_RETRY,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         )
+        progress = {"tile_id": task.tiles[0].tile_id, "samples": newest}
         if newest > state.standing.get(number, 0):
             state.standing[number] = newest
             state.isolated.discard(number)
+            workflow.logger.info("tile made progress, another round", extra=progress)
         elif not alone:
             state.isolated.add(number)
+            workflow.logger.warning("tile made no progress, it runs alone", extra=progress)
         else:
+            workflow.logger.error("tile made no progress alone either, it is dead", extra=progress)
             state.isolated.discard(number)
             state.dead[number] = failure.model_copy(
                 update={

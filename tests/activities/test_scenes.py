@@ -15,17 +15,20 @@ from store import Store
 from tests.test_contracts import request
 from tracer.build import PreparedScene
 from tracer.errors import SceneInvalid
+from tracer.limits import Limits
 from tracer.scene import Progress
 
 NO_STORE = cast(Store, None)
 
 
 class Built:
-    """Stands for a prepared scene; the cache never looks inside."""
+    """Stands for a prepared scene; the cache asks for nothing but its size."""
+
+    nbytes = 7
 
 
 def scene_cache(build: Callable[[Progress], Any], capacity: int = 2) -> SceneCache:
-    def adapter(store: Store, asked: FrameRequest, progress: Progress) -> PreparedScene:
+    def adapter(store: Store, asked: FrameRequest, progress: Progress, limits: Limits) -> PreparedScene:
         return cast(PreparedScene, build(progress))
 
     return SceneCache(NO_STORE, capacity, adapter)

@@ -16,6 +16,7 @@ from activities.tiles import StoredFilm, render_to
 from contracts import Tile, TileTask
 from store import LocalStore, StoreFull, StoreUnavailable, layout
 from store.base import Progress, silent
+from tests.telemetry.meters import Recorded
 from tracer.build import PreparedScene
 from tracer.scene import PixelRect
 
@@ -186,3 +187,48 @@ def test_a_stop_ends_the_wait_for_the_store(tmp_path: Path, rendered: list[tuple
     store.away = 1_000_000
     with pytest.raises(Cancelled):
         render_to(film_of(store, 10), NO_SCENE, 100.0, stop_at(10, Cancelled))
+
+
+def test_what_was_rendered_saved_and_lost_is_counted(
+    store: LocalStore, rendered: list[tuple[int, int]], one_by_one: None
+) -> None:
+    first, second = Recorded(), Recorded()
+    told = {"tile": TILE.tile_id, "samples": 70}
+    film = StoredFilm(store, task(64), TILE, first.metrics, {"tile": "another", "samples": 9})
+    render_to(film, NO_SCENE, 100.0, no_report)
+    render_to(StoredFilm(store, task(80), TILE, second.metrics, told), NO_SCENE, 0.0, no_report)
+
+    assert first.total("tessera_samples_rendered") == 64 * TILE.area
+    assert first.total("tessera_samples_resumed") == first.total("tessera_samples_lost") == 0
+    assert first.total("tessera_checkpoints", result="written") == 1
+    assert first.total("tessera_tiles_finished", start="fresh") == 1
+    # The attempt before had told of 70 samples and stored 64.
+    assert second.total("tessera_samples_rendered") == 16 * TILE.area
+    assert second.total("tessera_samples_resumed") == 64 * TILE.area
+    assert second.total("tessera_samples_lost") == 6 * TILE.area
+    assert second.total("tessera_checkpoints", result="resumed") == 1
+    assert second.total("tessera_checkpoints", result="written") == 16
+    assert second.total("tessera_wave_duration_seconds") == 16
+    assert second.total("tessera_tiles_finished", start="resumed") == 1
+
+
+def test_refused_unstored_and_known_checkpoints_are_counted(
+    tmp_path: Path, rendered: list[tuple[int, int]], one_by_one: None
+) -> None:
+    store, recorded = AwayStore(tmp_path / "store"), Recorded()
+    store.away = 3
+    render_to(StoredFilm(store, task(9), TILE, recorded.metrics), NO_SCENE, 0.0, no_report)
+    assert recorded.total("tessera_checkpoints", result="unstored") == 3
+
+    path = store.root / layout.film("a" * 64, TILE.tile_id, 9)
+    path.write_bytes(path.read_bytes()[:-1])
+    film = StoredFilm(store, task(9), TILE, recorded.metrics)
+    film.load()
+    assert recorded.total("tessera_checkpoints", result="refused") == 1
+
+    other = StoredFilm(store, task(9), TILE, recorded.metrics)
+    data = other.load()
+    other.save(data, 9)
+    film.save(data, 9)
+    assert recorded.total("tessera_checkpoints", result="known") == 1
+    assert recorded.total("tessera_duplicates_suppressed", kind="checkpoint") == 1

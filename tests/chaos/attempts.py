@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from contracts import ErrorCode, Manifest
+from tests.chaos.faults import POISON_SECONDS
 from tests.chaos.history import COMPLETED, Step
 from tests.chaos.run import Evidence
 from tests.chaos.schedule import S3_ONLY, Kind
@@ -28,9 +29,9 @@ STOPS = frozenset(
     }
 )
 EXPLAINS = {
-    "heartbeat": STOPS | {Kind.TEMPORAL} | S3_ONLY,
-    ErrorCode.WORKER_LOST: STOPS,
-    "CancelledError": frozenset({Kind.TERM}),
+    "heartbeat": STOPS | {Kind.TEMPORAL, Kind.POISON} | S3_ONLY,
+    ErrorCode.RENDERER_CRASHED: frozenset({Kind.POISON}),
+    ErrorCode.WORKER_LOST: STOPS | {Kind.TERM},
     ErrorCode.STORAGE_UNAVAILABLE: S3_ONLY,
     ErrorCode.STORAGE_FULL: frozenset({Kind.DISK_FULL}),
     ErrorCode.LEASE_HELD: STOPS | {Kind.TEMPORAL} | S3_ONLY,
@@ -63,6 +64,8 @@ def explained(evidence: Evidence, row: Row) -> Row:
 
 def _explains(cause: str, step: Step, at: datetime, kind: Kind) -> bool:
     begin, end = step.scheduled - AFTERMATH, step.ended or at
+    if kind is Kind.POISON:
+        begin -= timedelta(seconds=POISON_SECONDS)
     return begin <= at <= end and kind in EXPLAINS.get(cause, frozenset())
 
 

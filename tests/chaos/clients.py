@@ -76,6 +76,8 @@ class Clients:
 
     def _retry(self, order: Order) -> None:
         """What an operator does whose machines are well again."""
+        if self._farm.poison is not None:
+            return  # they are not yet; its client tells again
         try:
             data, _ = self._farm.store.get(layout.dead_letter(order.job_id))
         except (NotFound, StoreError):

@@ -22,8 +22,12 @@ LEAVE_SECONDS = 60.0
 class Member:
     """One place in the crew and the process that has it at the moment."""
 
-    def __init__(self, role: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(
+        self, role: str, process: subprocess.Popen[bytes], log: Path, poisoned: bool = False
+    ) -> None:
         self.role, self.process, self.log = role, process, log
+        self.poisoned = poisoned
+        """Whether it may die of a tile."""
         self.ending: signal.Signals | None = None
         """The signal that ends it, once it was sent."""
         self.signalled = 0.0
@@ -60,6 +64,8 @@ class ChaosFarm(Farm):
         self.temporary.mkdir()
         self.env |= environment | {"TMPDIR": str(self.temporary)}
         self.crew: list[Member] = []
+        self.poison: str | None = None
+        """A tile that kills each process that renders it, in workers that start from now on."""
         self.server: subprocess.Popen[bytes] | None = None
         self.breaches: list[str] = []
         """What processes did that they must not do."""
@@ -75,9 +81,13 @@ class ChaosFarm(Farm):
 
     def _member(self, role: str) -> Member:
         name = f"{role}-{len(self.processes)}"
-        process = self._start(name, [sys.executable, "-m", "worker", "--role", role, "--slots", "2"])
+        command = ["worker", "--role", role, "--slots", "2"]
+        poisoned = self.poison is not None and role != "control"
+        if poisoned:
+            command = ["tests.system.bad_worker", "segfault", role, str(self.poison)]
+        process = self._start(name, [sys.executable, "-m", *command])
         (self.folder / f"{name}.pid").write_text(str(process.pid))
-        return Member(role, process, self.folder / f"{name}.log")
+        return Member(role, process, self.folder / f"{name}.log", poisoned)
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -114,6 +124,8 @@ class ChaosFarm(Farm):
 
     def _replace(self, place: int, member: Member) -> None:
         code = member.process.returncode
+        if member.poisoned and code == -signal.SIGSEGV:
+            member.ending = signal.SIGKILL  # as good as
         if member.ending is None or (member.ending is signal.SIGTERM and code not in (0, -signal.SIGTERM)):
             self._died(member, code)
             # It stays in its place, dead, until its successor may start.

@@ -31,6 +31,9 @@ POINTS = frozenset(
         Kind.PUBLISHED,
     }
 )
+POISON_SECONDS = 240.0
+"""A poisoned farm is well again after so long, if no frame was parked. A round of a tile takes four attempts,
+each of which ends by its heartbeat timeout, and one in isolation two more."""
 MOST_ARMED = 6
 """Named points that are waited for at the same time."""
 
@@ -48,6 +51,8 @@ class Faults:
         self._points = Points(farm, store, clients)
         self._armed: list[Armed] = []
         self.done: list[Done] = []
+        self._poisoned: tuple[Order, float] | None = None
+        """Whose tile is the poison, and until when."""
         self.missed: Counter[Kind] = Counter()
         """Points that were not met in time, and faults that found nothing to hit."""
         self.damaged: set[str] = set()
@@ -80,6 +85,7 @@ class Faults:
             elif armed.is_late:
                 self._armed.remove(armed)
                 self._count(armed.fault, False)
+        self._cure_if_parked()
 
     def _count(self, fault: Fault, hit: bool) -> None:
         if hit:
@@ -95,6 +101,8 @@ class Faults:
                 return self._farm.kill_server(fault.seconds)
             case Kind.CLIENT:
                 return self._kill_client(fault)
+            case Kind.POISON:
+                return self._poison(fault)
             case Kind.CORRUPT:
                 return self._flip_a_bit(fault)
             case Kind.DISK_FULL:
@@ -133,6 +141,41 @@ class Faults:
             candidates[int(fault.pick * len(candidates))].kill()
         return bool(candidates)
 
+    def _poison(self, fault: Fault) -> bool:
+        """One tile that has no film yet kills every tile and isolated worker from now on."""
+        tiles = [
+            (order, tile.tile_id)
+            for order in self._clients.running
+            for tile in order.reference.tiles
+            if not any(self._farm.store.list(layout.films(order.reference.plan.sample_key, tile.tile_id)))
+        ]
+        if self._poisoned or not tiles:
+            return False
+        order, self._farm.poison = tiles[int(fault.pick * len(tiles))]
+        self._poisoned = order, time.monotonic() + POISON_SECONDS
+        self._replace_renderers()
+        return True
+
+    def _cure_if_parked(self) -> None:
+        """The operator mends the machines when a frame is parked; its client retries it then."""
+        if self._poisoned is None:
+            return
+        order, until = self._poisoned
+        try:
+            parked = self._farm.store.stat(layout.dead_letter(order.job_id)) is not None
+        except StoreError:
+            return
+        if parked or order.done or time.monotonic() > until:
+            self._cure()
+
+    def _cure(self) -> None:
+        self._poisoned = self._farm.poison = None
+        self._replace_renderers()
+
+    def _replace_renderers(self) -> None:
+        for member in (*self._farm.members("tiles"), *self._farm.members("isolated")):
+            member.send(signal.SIGKILL)
+
     def _flip_a_bit(self, fault: Fault) -> bool:
         """Of a film of a frame that has tiles to render still: what is published already was whole when
         it was, and what the disk does to it afterwards is for `verify` to find."""
@@ -168,6 +211,8 @@ class Faults:
         if isinstance(self._store, S3):
             self._store.proxy.replace_faults([])
             self._store.proxy.gate = None
+        if self._poisoned:
+            self._cure()
         until = time.monotonic() + 30
         while not self._farm.is_calm and time.monotonic() < until:
             self._farm.tick()

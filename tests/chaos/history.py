@@ -99,4 +99,5 @@ def _time(stamp: Timestamp) -> datetime:
 
 
 def _first(payloads: Payloads) -> Any:
-    return json.loads(payloads.payloads[0].data) if payloads.payloads else None
+    data = payloads.payloads[0].data if payloads.payloads else b""
+    return json.loads(data) if data else None  # None comes without data

@@ -50,8 +50,17 @@ class Evidence:
 
 class Run:
     def __init__(
-        self, store_kind: str, seed: int, faults: int, frame_count: int, say: Callable[[str], None]
+        self,
+        store_kind: str,
+        seed: int,
+        faults: int,
+        frame_count: int,
+        say: Callable[[str], None],
+        *,
+        without: frozenset[Kind] = frozenset(),
     ) -> None:
+        """without: kinds that are left out."""
+        self._without = without
         self._store_kind, self._seed = store_kind, seed
         self._wanted, self._frame_count, self._say = faults, frame_count, say
 
@@ -64,7 +73,7 @@ class Run:
             faults = Faults(farm, store, clients)
             watch = Watch(f"127.0.0.1:{farm.port}", lambda: [o.job_id for o in clients.running])
             disk = isinstance(store, LocalDisk) and store.small
-            kinds = kinds_for(self._store_kind, disk)
+            kinds = [kind for kind in kinds_for(self._store_kind, disk) if kind not in self._without]
             skipped = (
                 []
                 if disk or self._store_kind != "local"

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     TERM = "SIGTERM of a worker"
     TEMPORAL = "SIGKILL of the Temporal server"
     CLIENT = "SIGKILL of a client that renders"
+    POISON = "a tile that kills its process, until its frame is parked"
     CORRUPT = "a bit of a stored film flipped"
     DISK_FULL = "disk full"
     S3_KILL = "SIGKILL of the S3 server"
@@ -46,6 +47,7 @@ WEIGHTS = {
     Kind.TERM: 10,
     Kind.TEMPORAL: 3,
     Kind.CLIENT: 6,
+    Kind.POISON: 1,
     Kind.CORRUPT: 6,
     Kind.DISK_FULL: 4,
     Kind.S3_KILL: 3,

@@ -15,8 +15,8 @@ from tests.loaders.files import SHARED, Memory
 from tracer.bundle import FolderFiles
 from tracer.errors import AssetMissing, SceneInvalid, SceneUnsupported
 from tracer.images import ExrWriter
+from tracer.limits import Limits
 from tracer.loaders import load_environment
-from tracer.scene import Limits
 
 Array = NDArray[np.float32]
 SKY = np.arange(2 * 3 * 3, dtype=np.float32).reshape(2, 3, 3)

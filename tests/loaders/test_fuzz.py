@@ -23,8 +23,9 @@ from tests.loaders.test_ply import FORMATS, XYZ, ply
 from tests.loaders.test_shared import check_promises
 from tracer.checks import check_scene
 from tracer.errors import AssetMissing, SceneInvalid, SceneUnsupported
+from tracer.limits import Limits
 from tracer.loaders import load_environment, load_scene
-from tracer.scene import Limits, Scene
+from tracer.scene import Scene
 
 ROUNDS = 150
 LIMITS = Limits(texture_pixels=1 << 16, total_texture_bytes=1 << 20, triangles=1 << 16, nodes=1 << 12)

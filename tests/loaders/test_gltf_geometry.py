@@ -9,7 +9,8 @@ import pytest
 
 from tests.loaders.files import CORNERS, Gltf
 from tracer.errors import SceneInvalid, SceneUnsupported
-from tracer.scene import Limits, Scene
+from tracer.limits import Limits
+from tracer.scene import Scene
 
 SQUARE = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0))
 

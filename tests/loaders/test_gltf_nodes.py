@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.loaders.files import Gltf, Memory, glb
 from tracer.errors import SceneInvalid, SceneUnsupported
+from tracer.limits import Limits
 from tracer.loaders import LONGEST_WARNING, MOST_WARNINGS, load_scene
 from tracer.loaders.nodes import compose, multiply
-from tracer.scene import LightKind, Limits
+from tracer.scene import LightKind
 
 HALF = math.sqrt(0.5)
 

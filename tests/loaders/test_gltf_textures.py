@@ -15,8 +15,9 @@ from PIL import Image
 
 from tests.loaders.files import Gltf, Memory, png
 from tracer.errors import AssetMissing, SceneInvalid, SceneUnsupported
+from tracer.limits import Limits
 from tracer.loaders import load_scene
-from tracer.scene import Limits, Scene, TextureUse, Wrap
+from tracer.scene import Scene, TextureUse, Wrap
 
 
 def textured(**info: Any) -> tuple[Gltf, Scene]:

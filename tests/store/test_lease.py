@@ -163,3 +163,27 @@ def test_work_that_was_done_stays_done_though_it_was_overtaken(store: Store) -> 
     with acquire(store, KEY, "a", 0.2, Clock()):
         new = taken(store, "b")
     new.check()
+
+
+def test_what_happens_to_a_lease_is_told(store: Store) -> None:
+    """For logs and metrics: a farm whose leases are lost again and again has to see it."""
+    told: list[tuple[str, int]] = []
+
+    def tell(event: str, fence: int) -> None:
+        told.append((event, fence))
+
+    now = 0.0
+    acquire(store, KEY, "before", LONG).release()
+    lease = acquire(store, KEY, "a", 9.0, lambda: now, tell=tell)
+    lease.check()
+    now = 4.0
+    lease.check()
+    lease.release()
+    assert told == [("acquired", 2), ("renewed", 2), ("released", 2)]
+
+    told.clear()
+    lease = acquire(store, KEY, "b", 9.0, lambda: now, tell=tell)
+    now = 40.0
+    with pytest.raises(LeaseLost):
+        lease.check()
+    assert told == [("acquired", 3), ("lost", 3)]

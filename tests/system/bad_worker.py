@@ -1,6 +1,8 @@
-"""Workers that a tile kills or hangs: python -m tests.system.bad_worker segfault|hang tiles|isolated|child
+"""Workers that a tile kills or hangs.
 
-A real worker but for one thing: rendering the tile POISON ends in a segmentation fault, or never.
+python -m tests.system.bad_worker segfault|hang tiles|isolated|child [TILE]
+
+A real worker but for one thing: rendering TILE ends in a segmentation fault, or never.
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ import activities.tiles
 import worker
 
 POISON = "x0032y0032w0032h0032"
-"""The tile in the middle of the frame of tests/system/conftest.py."""
+"""What TILE is unless said: the one in the middle of the frame of tests/system/conftest.py."""
 
 
-def main(how: str, role: str) -> None:
+def main(how: str, role: str, poison: str = POISON) -> None:
     real = activities.tiles.render_to
 
     def render_to(stored: activities.tiles.StoredFilm, *rest: Any) -> None:
-        if stored.tile.tile_id == POISON:
+        if stored.tile.tile_id == poison:
             print("POISON", flush=True, file=sys.stderr)
             if how == "segfault":
                 ctypes.string_at(0)
@@ -33,9 +35,10 @@ def main(how: str, role: str) -> None:
     setattr(activities.tiles, "render_to", render_to)  # noqa: B010  mypy refuses the assignment
     if role == "child":
         sys.exit(activities.child.main())
-    child = (sys.executable, "-m", "tests.system.bad_worker", how, "child")
+    child = (sys.executable, "-m", "tests.system.bad_worker", how, "child", poison)
     activities.isolated.IsolatedActivities.__init__.__defaults__ = (child,)
-    worker.HUNG_SECONDS, worker.DRAIN_SECONDS = 1.0, 2.0
+    if how == "hang":
+        worker.HUNG_SECONDS, worker.DRAIN_SECONDS = 1.0, 2.0
     sys.argv[1:] = ["--role", role, "--slots", "2"]
     worker.run()
 

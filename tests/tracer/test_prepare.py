@@ -12,13 +12,13 @@ import pytest
 from tests.tracer.worlds import channels, constant_sky, facing_quad, lambert, look, sphere, world
 from tracer.build import PreparedScene, prepare
 from tracer.errors import SceneInvalid, SceneUnsupported, SettingsInvalid
+from tracer.limits import Limits
 from tracer.scene import (
     AlphaMode,
     Camera,
     Instance,
     Light,
     LightKind,
-    Limits,
     Material,
     Scene,
     Texture,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tracer.limits import Limits
 from tracer.loaders.environment import load_environment
 from tracer.loaders.gltf import load_gltf
 from tracer.loaders.obj import load_obj
 from tracer.loaders.ply import load_ply
 from tracer.references import scene_kind
-from tracer.scene import Limits, Progress, Scene, SceneFiles
+from tracer.scene import Progress, Scene, SceneFiles
 
 __all__ = ["load_environment", "load_scene"]
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from tracer.errors import AssetMissing, SceneInvalid, SceneUnsupported
+from tracer.limits import Limits
 from tracer.loaders.container import Element
 from tracer.references import is_data_uri, locate_uri
-from tracer.scene import Limits, Progress, SceneFiles
+from tracer.scene import Progress, SceneFiles
 
 
 class View(NamedTuple):

@@ -10,8 +10,9 @@ from io import BytesIO
 from typing import Any
 
 from tracer.errors import SceneInvalid, SceneUnsupported
+from tracer.limits import Limits
 from tracer.references import parse_json, read_glb, shorten
-from tracer.scene import Limits, SceneFiles
+from tracer.scene import SceneFiles
 
 LARGEST = 3.4e38
 """Of float32, in which the renderer keeps what it reads."""

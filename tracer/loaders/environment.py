@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from tracer.errors import SceneInvalid, SceneUnsupported
 from tracer.images import ExrReader, ImageInvalid
+from tracer.limits import Limits
 from tracer.references import shorten
-from tracer.scene import Limits, SceneFiles
+from tracer.scene import SceneFiles
 
 Float32 = NDArray[np.float32]
 

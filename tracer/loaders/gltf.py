@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tracer.errors import SceneInvalid, SceneUnsupported
+from tracer.limits import Limits
 from tracer.loaders.accessors import Accessors
 from tracer.loaders.animation import read_poses
 from tracer.loaders.buffers import Buffers
@@ -13,7 +14,7 @@ from tracer.loaders.materials import Materials
 from tracer.loaders.nodes import Matrix, Placed, copies, multiply, walk
 from tracer.loaders.primitives import Primitives
 from tracer.loaders.textures import Pictures
-from tracer.scene import Camera, Instance, Light, LightKind, Limits, Progress, Scene, SceneFiles
+from tracer.scene import Camera, Instance, Light, LightKind, Progress, Scene, SceneFiles
 
 LIGHTS = "KHR_lights_punctual"
 KINDS = {"point": LightKind.POINT, "spot": LightKind.SPOT, "directional": LightKind.DIRECTIONAL}

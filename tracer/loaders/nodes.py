@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracer.errors import SceneUnsupported
+from tracer.limits import Limits
 from tracer.loaders.accessors import Accessors
 from tracer.loaders.animation import Pose
 from tracer.loaders.container import Element
-from tracer.scene import Limits, Progress
+from tracer.scene import Progress
 
 Matrix = NDArray[np.float64]
 Vec3 = tuple[float, float, float]

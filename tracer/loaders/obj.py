@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from tracer.errors import FileAbsent, SceneInvalid, SceneUnsupported
 from tracer.kernels.decode import decode_srgb
+from tracer.limits import Limits
 from tracer.loaders.container import LARGEST
 from tracer.loaders.mtl import GREY, Library
 from tracer.loaders.polygons import triangulate
 from tracer.loaders.textures import Pictures
 from tracer.references import locate, material_libraries, shorten
-from tracer.scene import Instance, Limits, Mesh, Progress, Scene, SceneFiles
+from tracer.scene import Instance, Mesh, Progress, Scene, SceneFiles
 
 BEAT = 20_000
 """Lines between two calls of progress."""

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tracer.errors import SceneInvalid, SceneUnsupported
 from tracer.kernels.decode import decode_srgb
+from tracer.limits import Limits
 from tracer.loaders.container import LARGEST
 from tracer.loaders.mtl import GREY
 from tracer.loaders.ply_body import (
@@ -21,7 +22,7 @@ from tracer.loaders.ply_body import (
 )
 from tracer.loaders.polygons import triangulate
 from tracer.references import shorten
-from tracer.scene import Instance, Limits, Material, Mesh, Progress, Scene, SceneFiles
+from tracer.scene import Instance, Material, Mesh, Progress, Scene, SceneFiles
 
 MAX_HEADER = 1 << 16
 ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">"}

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from tracer.errors import SceneInvalid, SceneUnsupported
-from tracer.scene import Limits, Progress
+from tracer.limits import Limits
+from tracer.scene import Progress
 
 GLTF_FORMATS = ("PNG", "JPEG")
 MTL_FORMATS = ("PNG", "JPEG", "TGA", "BMP")
