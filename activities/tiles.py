@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 from temporalio import activity
 from temporalio.exceptions import CancelledError
 
-from activities.attempt import (
-    Beat,
-    Cancelled,
-    Stop,
-    WorkerLeaving,
-    beat,
-    past_attempts,
-    told_before,
-)
+from activities.attempt import Beat, Cancelled, Stop, WorkerLeaving, beat, past_attempts, told_before
 from activities.errors import Refused, coded_errors
 from activities.pace import Pace
 from activities.scenes import SceneCache
