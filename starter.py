@@ -300,6 +300,9 @@ def run() -> NoReturn:
     client may still be handing an answer to Python, which crashes about one short command in thirty
     (temporalio/sdk-python issue 300), and the exit code is a contract."""
     code = main()
+    from telemetry.traces import end_traces
+
+    end_traces()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

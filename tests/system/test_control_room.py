@@ -93,9 +93,9 @@ def test_progress_moves_by_samples_and_never_back(farm: Farm) -> None:
     rendering = [status for status in seen if status["in_flight"] and status["samples_per_second"] > 0]
     assert rendering and all(status["seconds_left"] >= 0 for status in rendering)
     tile = next(t for t in rendering[0]["in_flight"] if t["per_second"] > 0)
-    assert (
-        tile["worker"].startswith("tiles@") and rendering[0]["tile_states"][tile["tile_id"]] == "progressing"
-    )
+    assert tile["worker"].startswith("tiles@")
+    state = rendering[0]["tile_states"][tile["tile_id"]]
+    assert state in ("progressing", "rendered")  # its last film may be there before its activity has ended
 
 
 def attempts_in(farm: Farm, job: str) -> list[dict[str, Any]]:
