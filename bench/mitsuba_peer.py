@@ -134,8 +134,7 @@ def _texture(mi: Any, scene: Scene, use: TextureUse, channel: int | None = None)
     """One channel is taken as it is, colours are sRGB."""
     pixels = scene.textures[use.texture].pixels
     part = pixels[..., :3] if channel is None else pixels[..., channel : channel + 1]
-    # Mitsuba's v runs up, glTF's down.
-    bitmap = mi.Bitmap(np.ascontiguousarray(part[::-1]))
+    bitmap = mi.Bitmap(np.ascontiguousarray(part))
     return {"type": "bitmap", "bitmap": bitmap, "raw": channel is not None}
 
 
