@@ -76,6 +76,11 @@ def _collapse(
     children = np.empty((inner, LANES), np.int32)
     corners = np.empty((leaves, 9, LANES), np.float32)
     members = np.empty((leaves, LANES), np.int32)
+    costs = np.empty((len(nodes), LANES), np.float32)
+    # Children have higher numbers than their parents.
+    for end in range(len(nodes), 0, -STEP):
+        progress(f"weighing the BVH, {end} nodes left")
+        bvh_collapse.collapse_costs(nodes, max(0, end - STEP), end, costs)
     state = np.zeros(3, np.int64)
     stack = np.zeros((LANES * bvh_build.MAX_DEPTH, 2), np.int64)
     bounds = np.zeros(7)
@@ -88,7 +93,7 @@ def _collapse(
         state[bvh_collapse.NODES] = state[bvh_collapse.PENDING] = 1
         bounds[:3], bounds[3:6] = box[:3].astype(np.float64) - margin, box[3:].astype(np.float64) + margin
         bounds[6] = largest + margin
-    arrays = (state, stack, nodes, order, positions, triangles, margin, boxes, children, corners, members)
+    arrays = (state, stack, nodes, costs, order, positions, triangles, margin, boxes, children, corners, members)
     while not bvh_collapse.collapse_step(*arrays, STEP // (4 * LANES)):
         progress(f"widening the BVH, {state[bvh_collapse.NODES]} nodes")
     used = state[bvh_collapse.NODES]
