@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help install demo lint test stress clean
+.PHONY: help install demo lint test stress bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -44,6 +44,10 @@ stress: install ## hand-overs and finalizers under kills, long form, on both sto
 	    $(BIN)/python -m tests.stress.lease --store $$store --handovers 2000 && \
 	    $(BIN)/python -m tests.stress.finalize --store $$store --finalizers 200 || exit 1; \
 	done
+
+bench: install ## speed and error beside Mitsuba and embree, which it installs (ROWS="speed rays", FULL=--full)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@$(BIN)/python -m bench.tracer $(if $(ROWS),--rows $(ROWS)) $(FULL)
 
 clean: ## remove what builds and tests leave; frames (.tessera, out) stay
 	@rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -149,11 +149,11 @@ def _light(light: Light) -> dict[str, Any]:
 
 def write_ply(path: Path, mesh: Mesh) -> None:
     """Binary, with what of normals and texture coordinates there is."""
-    columns = [("xyz", mesh.positions)]
+    columns: list[tuple[tuple[str, ...], NDArray[np.floating]]] = [(("x", "y", "z"), mesh.positions)]
     if mesh.normals is not None:
-        columns.append((("nx", "ny", "nz"), mesh.normals))  # type: ignore[arg-type]
+        columns.append((("nx", "ny", "nz"), mesh.normals))
     if mesh.uv0 is not None:
-        columns.append(("uv", mesh.uv0))
+        columns.append((("u", "v"), mesh.uv0))
     names = [name for group, _ in columns for name in group]
     vertices = np.concatenate([np.asarray(values, "<f4") for _, values in columns], axis=1)
     faces = np.empty(len(mesh.triangles), [("count", "u1"), ("corners", "<i4", 3)])

@@ -176,9 +176,7 @@ def _hills(edge: int) -> Shape:
 def model() -> Scene:
     """Textured metals of every roughness under a sky with a bright spot."""
     textures = (_picture("colours", _colours), _picture("roughness", _roughness), _picture("tiles", _tiles))
-    metal = Material(
-        base_color_texture=TextureUse(0), metallic_roughness_texture=TextureUse(1), metallic=1.0
-    )
+    metal = Material(base_color_texture=TextureUse(0), metallic_roughness_texture=TextureUse(1), metallic=1.0)
     things = [
         _moved(torus(0.4, 256, 96), (-0.9, 0.4, 0.0), 1.0),
         _moved(sphere(192, 96), (1.2, 1.0, 0.3), 1.0),

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 
 class Timed(NamedTuple):
-    """Seconds: cpu is of all threads of this process, wall is the clock's."""
+    """Seconds: cpu is of all threads of this process, wall is the clock's. result: what the call gave."""
 
     cpu: float
     wall: float
+    result: Any = None
 
 
 class Spread(NamedTuple):
@@ -27,8 +28,8 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. at_least or at_most: the bound that is wanted of the median; measured is None for
-    what was skipped, and note says why."""
+    """One line of the table. at_least or at_most: what is wanted of the median. measured is None for what was
+    skipped, and note says why."""
 
     name: str
     measured: Spread | None
@@ -61,8 +62,8 @@ def spread(values: Sequence[float]) -> Spread:
 
 def timed(call: Callable[[], object]) -> Timed:
     wall, cpu = time.perf_counter(), time.process_time()
-    call()
-    return Timed(time.process_time() - cpu, time.perf_counter() - wall)
+    result = call()
+    return Timed(time.process_time() - cpu, time.perf_counter() - wall, result)
 
 
 def interleaved(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[Timed]]:
@@ -73,7 +74,7 @@ def interleaved(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict
     times: dict[str, list[Timed]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
-            times[name].append(timed(call))
+            times[name].append(timed(call)._replace(result=None))
     return times
 
 

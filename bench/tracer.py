@@ -21,8 +21,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from bench import embree_peer, mitsuba_peer
 from bench.mitsuba_peer import LLVM, SCALAR, MitsubaScene
 from bench.scenes import SCENES
-from bench.timing import Row, interleaved, ratios, spread, timed
+from bench.timing import Row, Timed, interleaved, ratios, spread, timed
 from tracer.build import PreparedScene, prepare
 from tracer.film import RADIANCE, Film, new_film
 from tracer.render import render_samples
@@ -39,11 +40,16 @@ from tracer.scene import PixelRect, View
 ROOT = Path(__file__).resolve().parents[1]
 STRIP = 16
 """Rows of a tile: small enough that threads end together."""
-AT_LEAST = {SCALAR: {"cornell": 3.5, "terrain": 2.0, "": 1.5}, LLVM: {"cornell": 1.2, "terrain": 1.2, "": 1.0}}
+AT_LEAST = {
+    SCALAR: {"cornell": 3.5, "terrain": 2.0, "": 1.5},
+    LLVM: {"cornell": 1.2, "terrain": 1.2, "": 1.0},
+}
 AGREE = 0.02
 """Relative difference of means, and of coarse pictures, from which on two sides do different work."""
 SAMPLER = "multijitter"
 """Mitsuba's best, measured."""
+REFERENCE_SEED = 999
+"""Not one that is measured: its samples would be part of the reference."""
 
 
 class Effort(NamedTuple):
@@ -71,14 +77,15 @@ def render(scene: PreparedScene, samples: int, threads: int) -> NDArray[np.float
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(strip, range(0, scene.height, STRIP)))
-    return film[..., RADIANCE] / samples
+    picture: NDArray[np.float64] = film[..., RADIANCE] / samples
+    return picture
 
 
 def disagreement(ours: NDArray[np.floating], theirs: NDArray[np.floating]) -> tuple[float, float]:
     """Of the means, relative; and the relative root mean square over blocks of an eighth of the picture."""
     block = len(ours) // 8
 
-    def coarse(picture: NDArray[np.floating]) -> NDArray[np.floating]:
+    def coarse(picture: NDArray[np.floating]) -> Any:
         return picture[: 8 * block, : 8 * block].reshape(8, block, 8, block, 3).mean((1, 3))
 
     a, b = coarse(ours), coarse(theirs)
@@ -105,26 +112,19 @@ def speed(effort: Effort, threads: int, names: list[str]) -> Iterator[Row]:
             if abs(mean) > AGREE or coarse > 2 * AGREE:
                 yield Row(f"{name}: speed against Mitsuba", None, f"different work: {agreement}")
                 continue
-            yield from _speed_rows(name, effort, ours, peers, agreement, threads)
+            calls: dict[str, Callable[[], object]] = {"ours": partial(render, ours, effort.samples, threads)}
+            for variant, peer in peers.items():
+                calls[variant] = partial(peer.render, effort.samples, seed=1)
+            times = interleaved(calls, effort.repeats)
+            yield from _speed_rows(name, effort, times, agreement)
 
 
-def _speed_rows(
-    name: str,
-    effort: Effort,
-    ours: PreparedScene,
-    peers: dict[str, MitsubaScene],
-    note: str,
-    threads: int,
-) -> Iterator[Row]:
-    calls: dict[str, Callable[[], object]] = {"ours": lambda: render(ours, effort.samples, threads)}
-    for variant, peer in peers.items():
-        calls[variant] = lambda p=peer: p.render(effort.samples, seed=time.perf_counter_ns() % 65536)  # type: ignore[misc]
-    times = interleaved(calls, effort.repeats)
+def _speed_rows(name: str, effort: Effort, times: dict[str, list[Timed]], note: str) -> Iterator[Row]:
     paths = effort.edge * effort.edge * effort.samples / 1e6
     yield Row(f"{name}: ours, M paths a CPU second", spread([paths / t.cpu for t in times["ours"]]), note)
-    for variant in peers:
+    for variant, bounds in AT_LEAST.items():
         cpu, wall = ratios(times["ours"], times[variant])
-        bound = AT_LEAST[variant].get(name, AT_LEAST[variant][""])
+        bound = bounds.get(name, bounds[""])
         yield Row(f"{name}: speed / {variant}", cpu, f"by the clock {wall.median:.2f}", at_least=bound)
 
 
@@ -139,41 +139,35 @@ def error(effort: Effort, threads: int, names: list[str]) -> Iterator[Row]:
     if reason := mitsuba_peer.missing():
         yield Row("error at equal time", None, reason)
         return
-    edge = effort.edge // 2
     for name in names:
-        scene = SCENES[name]()
-        view = View(edge, edge, DEPTH, backfaces_black=True)
-        ours = prepare(scene, view)
         with tempfile.TemporaryDirectory() as folder:
-            peer = MitsubaScene(scene, view, LLVM, Path(folder), threads)
-            their_reference = peer.render(effort.reference, seed=999)
-            # A seed of its own: with the measured one the samples would be part of the reference.
-            our_reference = render(prepare(scene, view._replace(seed=999)), effort.reference, threads)
-            first = interleaved(
-                {
-                    "ours": lambda: render(ours, effort.samples, threads),  # noqa: B023
-                    "theirs": lambda: peer.render(effort.samples, 1, SAMPLER),  # noqa: B023
-                },
-                3,
-            )
-            fit = ratios(first["theirs"], first["ours"])[0].median
-            samples = max(1, round(effort.samples * fit))
-            peer.render(samples, 0, SAMPLER)
-            products: dict[str, list[float]] = {"ours": [], "theirs": []}
-            for seed in range(effort.seeds):
-                seeded = prepare(scene, view._replace(seed=seed))
-                pictures = {}
-                times = {
-                    "ours": timed(lambda: pictures.update(ours=render(seeded, effort.samples, threads))),  # noqa: B023
-                    "theirs": timed(lambda: pictures.update(theirs=peer.render(samples, seed, SAMPLER))),  # noqa: B023
-                }
-                products["ours"].append(relative_error(pictures["ours"], our_reference) * times["ours"].cpu)
-                products["theirs"].append(
-                    relative_error(pictures["theirs"], their_reference) * times["theirs"].cpu
-                )
-            gain = [t / o for o, t in zip(products["ours"], products["theirs"], strict=True)]
-            note = f"{effort.samples} samples against {samples}"
-            yield Row(f"{name}: error at equal time / {SAMPLER}", spread(gain), note, at_least=1.5)
+            yield _error_row(name, effort, threads, Path(folder))
+
+
+def _error_row(name: str, effort: Effort, threads: int, folder: Path) -> Row:
+    scene, edge = SCENES[name](), effort.edge // 2
+    view = View(edge, edge, DEPTH, backfaces_black=True, seed=REFERENCE_SEED)
+    ours, peer = prepare(scene, view), MitsubaScene(scene, view, LLVM, folder, threads)
+    references = (
+        render(ours, effort.reference, threads),
+        peer.render(effort.reference, REFERENCE_SEED),
+    )
+    calls = {
+        "ours": lambda: render(ours, effort.samples, threads),
+        "theirs": lambda: peer.render(effort.samples, 1, SAMPLER),
+    }
+    times = interleaved(calls, 3)
+    samples = max(1, round(effort.samples * ratios(times["theirs"], times["ours"])[0].median))
+    peer.render(samples, 0, SAMPLER)  # compiled for this number of samples
+    gains = []
+    for seed in range(effort.seeds):
+        seeded = prepare(scene, view._replace(seed=seed))
+        ours_done = timed(partial(render, seeded, effort.samples, threads))
+        theirs_done = timed(partial(peer.render, samples, seed, SAMPLER))
+        mine = relative_error(ours_done.result, references[0]) * ours_done.cpu
+        gains.append(relative_error(theirs_done.result, references[1]) * theirs_done.cpu / mine)
+    note = f"{effort.samples} samples against {samples}"
+    return Row(f"{name}: error at equal time / {SAMPLER}", spread(gains), note, at_least=1.5)
 
 
 def rays(effort: Effort, threads: int, names: list[str]) -> Iterator[Row]:
@@ -185,7 +179,9 @@ def rays(effort: Effort, threads: int, names: list[str]) -> Iterator[Row]:
     yield Row("bytes a triangle, BVH and shading", spread([size / count]), f"{count} triangles", at_most=75)
     if reason := embree_peer.missing():
         seconds = embree_peer.build_seconds(scene, effort.repeats)
-        yield Row("BVH build, CPU s a million triangles", spread([s * 1e6 / count for s in seconds]), at_most=0.8)
+        yield Row(
+            "BVH build, CPU s a million triangles", spread([s * 1e6 / count for s in seconds]), at_most=0.8
+        )
         yield Row("rays and build against embree", None, reason)
         return
     found = embree_peer.compare(scene, effort.ray_edge, effort.repeats)

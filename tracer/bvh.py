@@ -98,7 +98,20 @@ def _collapse(
         state[bvh_collapse.NODES] = state[bvh_collapse.PENDING] = 1
         bounds[:3], bounds[3:6] = box[:3].astype(np.float64) - margin, box[3:].astype(np.float64) + margin
         bounds[6] = largest + margin
-    arrays = (state, stack, nodes, costs, order, positions, triangles, margin, boxes, children, corners, members)
+    arrays = (
+        state,
+        stack,
+        nodes,
+        costs,
+        order,
+        positions,
+        triangles,
+        margin,
+        boxes,
+        children,
+        corners,
+        members,
+    )
     while not bvh_collapse.collapse_step(*arrays, STEP // (4 * LANES)):
         progress(f"widening the BVH, {state[bvh_collapse.NODES]} nodes")
     used = state[bvh_collapse.NODES]

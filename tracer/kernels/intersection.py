@@ -12,12 +12,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from tracer.kernels import device, inlined
 from tracer.kernels.borrow import borrowed
 from tracer.kernels.bvh_build import MAX_DEPTH
 from tracer.kernels.layout import Bvh, as_int
 from tracer.kernels.mathematics import Vec3
-from tracer.kernels.simd import LANES, Float8, flat, local_array, lowest_bit, store
+from tracer.kernels.simd import LANES, flat, local_array, lowest_bit, store
 from tracer.kernels.wide import (
     Shear,
     candidates,
@@ -71,7 +72,7 @@ def hit_triangle(bvh: Bvh, block: int, i: int, o: Vec3, s: Shear) -> Hit:
 
 @inlined
 def _push(bvh: Bvh, node: int, mask: int, near: Any, waiting: Any, nears: Any, top: int) -> int:
-    """Puts the node's children of the mask on the stack (waiting, nears), the nearest on top; its new height."""
+    """Puts the node's children of the mask on the stack (waiting, nears), nearest on top; its new height."""
     base = top
     while mask != 0:
         i = lowest_bit(mask)

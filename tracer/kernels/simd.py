@@ -93,7 +93,9 @@ at_most = cast(Callable[[Float8, Float8], int], _at_most)
 def _absolute(typing_context: Any, vector: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(VECTOR, [VECTOR])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.fabs.v8f32"), arguments)
+        return builder.call(
+            cgutils.get_or_insert_function(builder.module, kind, f"llvm.fabs.v{LANES}f32"), arguments
+        )
 
     return float8(float8), generate
 
@@ -138,7 +140,7 @@ def _store(typing_context: Any, places: Any, vector: Any) -> Any:
     return types.void(places, float8), generate
 
 
-store: Callable[[Any, Float8], None] = _store
+store = cast(Callable[[Any, Float8], None], _store)
 """Puts the lanes into the first eight places of a local_array."""
 
 
@@ -151,9 +153,9 @@ def _flat(typing_context: Any, values: Any, index: Any) -> Any:
     return values.dtype(values, types.int64), generate
 
 
-flat: Callable[[NDArray[Any], int], Any] = _flat
-"""One element of a C-contiguous array as if it were flat: no strides, which Numba would multiply with for each
-dimension. Nothing checks the bounds."""
+flat = cast(Callable[[NDArray[Any], int], Any], _flat)
+"""One element of a C-contiguous array as if it were flat, without the multiplications by strides that Numba
+makes for each dimension. Nothing checks the bounds."""
 
 
 @intrinsic

@@ -41,8 +41,8 @@ class Shear(NamedTuple):
 
 class WideRay(NamedTuple):
     """A ray in every lane. It begins at `start`, where it enters the scene: seen from far away float32 would
-    have no digits left for the scene itself. o and inverse by axis; sheared_o and shear as Shear has them. near:
-    where in a node's boxes the sides are that it passes first, 0 for the lower ones; far are the others."""
+    have no digits left for the scene itself. o and inverse by axis; sheared_o and shear as Shear has them.
+    near: where in a node's boxes the sides are that it passes first, 0 for the lower ones."""
 
     start: float
     near: tuple[int, int, int]
