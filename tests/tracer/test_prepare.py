@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.tracer.worlds import channels, constant_sky, facing_quad, lambert, look, sphere, world
 from tracer.build import PreparedScene, prepare
 from tracer.errors import SceneInvalid, SceneUnsupported, SettingsInvalid
-from tracer.kernels import in_python
-from tracer.kernels.layout import shape_of
+from tracer.kernels import entry
+from tracer.kernels.layout import Surfaces, shape_of
 from tracer.scene import (
     AlphaMode,
     Camera,
@@ -337,9 +338,10 @@ def test_progress_may_stop_the_work_at_any_step() -> None:
             prepare(scene, View(), stop)
 
 
-def shapes_found(prepared: PreparedScene) -> list[int]:
-    surfaces, count = prepared.arrays.surfaces, len(prepared.arrays.geometry.triangles)
-    return [in_python(shape_of)(surfaces, triangle) for triangle in range(count)]
+@entry
+def look_up_shapes(surfaces: Surfaces, out: NDArray[np.int64]) -> None:
+    for triangle in range(len(out)):
+        out[triangle] = shape_of(surfaces, triangle)
 
 
 def test_each_triangle_knows_its_shape() -> None:
@@ -360,4 +362,6 @@ def test_each_triangle_knows_its_shape() -> None:
     instances = tuple(Instance(i, np.eye(4)) for i in range(len(meshes)))
     scene = Scene(meshes, (Material(),), (), instances)
     prepared = prepare(scene, View(width=2, height=2))
-    assert shapes_found(prepared) == np.repeat(np.arange(len(counts)), counts).tolist()
+    found = np.empty(counts.sum(), np.int64)
+    look_up_shapes(prepared.arrays.surfaces, found)
+    assert found.tolist() == np.repeat(np.arange(len(counts)), counts).tolist()
