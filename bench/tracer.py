@@ -47,7 +47,7 @@ AT_LEAST = {
 AGREE = 0.02
 """Relative difference of means, and of coarse pictures, from which on two sides do different work."""
 SAMPLER = "multijitter"
-"""Mitsuba's best, measured."""
+"""Mitsuba's best, measured. It rounds numbers of samples up, and says so on its log."""
 REFERENCE_SEED = 999
 """Not one that is measured: its samples would be part of the reference."""
 
@@ -158,7 +158,7 @@ def _error_row(name: str, effort: Effort, threads: int, folder: Path) -> Row:
     }
     times = interleaved(calls, 3)
     samples = max(1, round(effort.samples * ratios(times["theirs"], times["ours"])[0].median))
-    peer.render(samples, 0, SAMPLER)  # compiled for this number of samples
+    peer.render(samples, 0, SAMPLER)  # so that nothing is left to compile
     gains = []
     for seed in range(effort.seeds):
         seeded = prepare(scene, view._replace(seed=seed))

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.tracer.worlds import channels, constant_sky, facing_quad, lambert, look, sphere, world
 from tracer.build import PreparedScene, prepare
 from tracer.errors import SceneInvalid, SceneUnsupported, SettingsInvalid
-from tracer.kernels import entry
-from tracer.kernels.layout import Surfaces, shape_of
 from tracer.scene import (
     AlphaMode,
     Camera,
@@ -23,7 +20,6 @@ from tracer.scene import (
     LightKind,
     Limits,
     Material,
-    Mesh,
     Scene,
     Texture,
     TextureUse,
@@ -336,32 +332,3 @@ def test_progress_may_stop_the_work_at_any_step() -> None:
 
         with pytest.raises(Stopped):
             prepare(scene, View(), stop)
-
-
-@entry
-def look_up_shapes(surfaces: Surfaces, out: NDArray[np.int64]) -> None:
-    for triangle in range(len(out)):
-        out[triangle] = shape_of(surfaces, triangle)
-
-
-def test_each_triangle_knows_its_shape() -> None:
-    random = np.random.default_rng(11)
-    counts = random.integers(0, 30, 40)
-    counts[5], counts[6], counts[7] = 0, 1, 0  # shapes of which nothing is left, side by side
-    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], np.float64)
-    meshes = tuple(
-        Mesh(
-            str(i),
-            corners,
-            # Two triangles without area, dropped, around those that stay.
-            np.array([[0, 1, 1], *[[0, 1, 2]] * count, [2, 2, 2]]),
-            0,
-        )
-        for i, count in enumerate(counts)
-    )
-    instances = tuple(Instance(i, np.eye(4)) for i in range(len(meshes)))
-    scene = Scene(meshes, (Material(),), (), instances)
-    prepared = prepare(scene, View(width=2, height=2))
-    found = np.empty(counts.sum(), np.int64)
-    look_up_shapes(prepared.arrays.surfaces, found)
-    assert found.tolist() == np.repeat(np.arange(len(counts)), counts).tolist()
