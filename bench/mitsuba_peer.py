@@ -46,6 +46,8 @@ class MitsubaScene:
 
         self._mi, self._variant, self._view = mitsuba, variant, view
         mitsuba.set_variant(variant)
+        # Its log goes to standard output, where --json has its document.
+        mitsuba.set_log_level(mitsuba.LogLevel.Error)
         drjit.set_thread_count(threads)
         self._scene = mitsuba.load_dict(_dictionary(mitsuba, scene, view, folder))
         self._sensors: dict[tuple[str, int], Any] = {}

@@ -47,7 +47,7 @@ AT_LEAST = {
 AGREE = 0.02
 """Relative difference of means, and of coarse pictures, from which on two sides do different work."""
 SAMPLER = "multijitter"
-"""Mitsuba's best, measured. It rounds numbers of samples up, and says so on its log."""
+"""Mitsuba's best, measured. It rounds numbers of samples up."""
 REFERENCE_SEED = 999
 """Not one that is measured: its samples would be part of the reference."""
 
