@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +15,8 @@ from tracer.scene import Progress
 
 STEP = 200_000
 """Triangles handled in one call: 0.02 to 0.1 s. A caller's heartbeat waits for no more."""
+
+CACHE_LINE = 64
 
 MARGIN = 2.0**-20
 """How much boxes are widened, relative to the largest coordinate. It covers all rounding of the box test, in
@@ -72,10 +77,15 @@ def _collapse(
     inner = max(1, len(nodes) - leaves)
     largest = float(np.abs(box).max()) if len(triangles) else 0.0
     margin = np.float32(MARGIN * largest)
-    boxes = np.empty((inner, 6, LANES), np.float32)
-    children = np.empty((inner, LANES), np.int32)
-    corners = np.empty((leaves, 9, LANES), np.float32)
-    members = np.empty((leaves, LANES), np.int32)
+    boxes = _aligned((inner, 6, LANES), np.float32)
+    children = _aligned((inner, LANES), np.int32)
+    corners = _aligned((leaves, 9, LANES), np.float32)
+    members = _aligned((leaves, LANES), np.int32)
+    costs = np.empty((len(nodes), LANES), np.float32)
+    # Children have higher numbers than their parents.
+    for end in range(len(nodes), 0, -STEP):
+        progress(f"weighing the BVH, {end} nodes left")
+        bvh_collapse.collapse_costs(nodes, max(0, end - STEP), end, costs)
     state = np.zeros(3, np.int64)
     stack = np.zeros((LANES * bvh_build.MAX_DEPTH, 2), np.int64)
     bounds = np.zeros(7)
@@ -88,9 +98,30 @@ def _collapse(
         state[bvh_collapse.NODES] = state[bvh_collapse.PENDING] = 1
         bounds[:3], bounds[3:6] = box[:3].astype(np.float64) - margin, box[3:].astype(np.float64) + margin
         bounds[6] = largest + margin
-    arrays = (state, stack, nodes, order, positions, triangles, margin, boxes, children, corners, members)
+    arrays = (
+        state,
+        stack,
+        nodes,
+        costs,
+        order,
+        positions,
+        triangles,
+        margin,
+        boxes,
+        children,
+        corners,
+        members,
+    )
     while not bvh_collapse.collapse_step(*arrays, STEP // (4 * LANES)):
         progress(f"widening the BVH, {state[bvh_collapse.NODES]} nodes")
     used = state[bvh_collapse.NODES]
     # Not copied: pages beyond what is used were never touched.
     return Bvh(boxes[:used], children[:used], corners, members, bounds)
+
+
+def _aligned(shape: tuple[int, ...], kind: type[np.float32] | type[np.int32]) -> NDArray[Any]:
+    """Like np.empty, but at the start of a cache line: a load of eight lanes never touches two lines."""
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    raw = np.empty(size + CACHE_LINE, np.uint8)
+    skip = -raw.ctypes.data % CACHE_LINE
+    return raw[skip : skip + size].view(kind).reshape(shape)

@@ -43,11 +43,11 @@ def emissive_triangles(surfaces: Surfaces, progress: Progress) -> NDArray[np.int
     emits: NDArray[np.bool_] = surfaces.materials["emits"][surfaces.shapes["material"]] != 0
     if not emits.any():
         return np.zeros(0, np.int32)
-    found = []
-    for begin in range(0, len(surfaces.shape_of), CHUNK):
-        progress(f"collecting emitters, {begin} triangles")
-        found.append(begin + np.flatnonzero(emits[surfaces.shape_of[begin : begin + CHUNK]]))
-    return np.concatenate(found).astype(np.int32) if found else np.zeros(0, np.int32)
+    progress("collecting emitters")
+    ends = surfaces.shapes["end_triangle"]
+    begins = np.concatenate([[0], ends[:-1]])
+    found = [np.arange(begins[i], ends[i], dtype=np.int32) for i in np.flatnonzero(emits)]
+    return np.concatenate(found)
 
 
 def unsampled(emitters: NDArray[np.int32], lights: tuple[Light, ...], bounds: Sphere) -> Lights:

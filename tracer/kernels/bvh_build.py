@@ -84,6 +84,7 @@ def build_step(
 ) -> bool:
     """Works on about budget triangles; True when the tree is done.
 
+    bounds (t, 6) are kept in the same order as order: what is read together lies together.
     stack (MAX_DEPTH, 4): node, begin, end, depth of subtrees to build; centers (MAX_DEPTH + 1, 6) beside
     it, the last row for the node at work. counts (3, BINS), boxes and bin_centers (3, BINS, 6) are its bins.
     """
@@ -110,9 +111,9 @@ def build_step(
             for axis in range(3):
                 if here[axis + 3] > here[axis]:
                     for i in range(begin, end):
-                        b = _bin(bounds, order[i], axis, here)
+                        b = _bin(bounds, i, axis, here)
                         counts[axis, b] += 1
-                        _grow(boxes[axis, b], bin_centers[axis, b], bounds, order[i])
+                        _grow(boxes[axis, b], bin_centers[axis, b], bounds, i)
             state[LEFT] = end
             budget -= end - begin
             if end == state[END]:
@@ -216,11 +217,13 @@ def _partition(
     looked = 0
     while left < right and looked < budget:
         looked += 1
-        if _bin(bounds, order[left], axis, here) <= state[SPLIT]:
+        if _bin(bounds, left, axis, here) <= state[SPLIT]:
             left += 1
         else:
             right -= 1
             order[left], order[right] = order[right], order[left]
+            for k in range(6):
+                bounds[left, k], bounds[right, k] = bounds[right, k], bounds[left, k]
     state[LEFT], state[RIGHT] = left, right
     return looked
 

@@ -25,6 +25,7 @@ SHAPE = np.dtype(
     [
         ("material", "<i8"),
         ("first_vertex", "<i8"),
+        ("end_triangle", "<i8"),
         ("normals", "<i8"),
         ("tangents", "<i8"),
         ("uv0", "<i8"),
@@ -32,7 +33,8 @@ SHAPE = np.dtype(
         ("colors", "<i8"),
     ]
 )
-"""One mesh in one place. normals ... colors: where its first vertex's values are; -1 where it has none."""
+"""One mesh in one place. Its triangles are those from the end of the shape before to its own end_triangle.
+normals ... colors: where its first vertex's values are; -1 where it has none."""
 
 MATERIAL = np.dtype(
     [
@@ -138,16 +140,30 @@ class Geometry(NamedTuple):
     positions: NDArray[np.float32]
 
 
-class Surfaces(NamedTuple):
-    """What triangles are made of. shape_of (t,) int32 names a triangle's row of shapes."""
+GROUP = 8
+"""Triangles that share a hint of which shape they are of."""
 
-    shape_of: NDArray[np.int32]
+
+class Surfaces(NamedTuple):
+    """What triangles are made of. shape_hints (t / GROUP,) int32: the row of shapes of each group's first
+    triangle; see shape_of."""
+
+    shape_hints: NDArray[np.int32]
     shapes: Records
     materials: Records
     normals: NDArray[np.float32]
     tangents: NDArray[np.float32]
     uvs: NDArray[np.float32]
     colors: NDArray[np.float32]
+
+
+@inlined
+def shape_of(surfaces: Surfaces, triangle: int) -> int:
+    """The row of shapes that a triangle belongs to. Kept for each triangle it would be four bytes more."""
+    shape = as_int(surfaces.shape_hints[triangle // GROUP])
+    while triangle >= surfaces.shapes[shape].end_triangle:
+        shape += 1
+    return shape
 
 
 class Textures(NamedTuple):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tracer.kernels import entry, inlined
 from tracer.kernels.environment import find_interval, sample_sky, sky_pdf, sky_radiance
-from tracer.kernels.layout import Record, SceneArrays, as_int
+from tracer.kernels.layout import Record, SceneArrays, as_int, shape_of
 from tracer.kernels.mathematics import Vec3, cross, dot, length, luminance, scale, sub, vector
 from tracer.kernels.surface import Place, emission_at, opacity_at, place_at, spawn, vertex
 from tracer.scene import LightKind
@@ -81,7 +81,7 @@ def _sample_emitter(scene: SceneArrays, point: Vec3, choice: float, u: float, v:
 def emits_towards(scene: SceneArrays, triangle: int, cosine: float) -> bool:
     """Whether an emissive triangle shines to where its normal makes an angle of this cosine."""
     surfaces = scene.surfaces
-    material = surfaces.materials[surfaces.shapes[surfaces.shape_of[triangle]].material]
+    material = surfaces.materials[surfaces.shapes[shape_of(surfaces, triangle)].material]
     return cosine > 0.0 or (material.double_sided != 0 and cosine < 0.0)
 
 
@@ -145,5 +145,5 @@ def emitter_powers(
                 if b1 + b2 > 1.0:
                     b1, b2 = 1.0 - b1, 1.0 - b2
                 total += luminance(emission_at(scene, triangle, b1, b2)) / (steps * steps)
-        material = surfaces.materials[surfaces.shapes[surfaces.shape_of[triangle]].material]
+        material = surfaces.materials[surfaces.shapes[shape_of(surfaces, triangle)].material]
         powers[i] = areas[i] * total * (2.0 if material.double_sided else 1.0)

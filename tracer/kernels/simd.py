@@ -90,6 +90,20 @@ at_most = cast(Callable[[Float8, Float8], int], _at_most)
 
 
 @intrinsic
+def _absolute(typing_context: Any, vector: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(VECTOR, [VECTOR])
+        return builder.call(
+            cgutils.get_or_insert_function(builder.module, kind, f"llvm.fabs.v{LANES}f32"), arguments
+        )
+
+    return float8(float8), generate
+
+
+absolute = cast(Callable[[Float8], Float8], _absolute)
+
+
+@intrinsic
 def _splat(typing_context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         one = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), arguments[0], INDEX(0))
@@ -118,14 +132,30 @@ load = cast(Callable[[NDArray[np.float32], int], Float8], _load)
 
 
 @intrinsic
-def _lane(typing_context: Any, vector: Any, index: Any) -> Any:
+def _store(typing_context: Any, places: Any, vector: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        return builder.extract_element(arguments[0], builder.trunc(arguments[1], INDEX))
+        builder.store(arguments[1], builder.bitcast(arguments[0], VECTOR.as_pointer()), align=4)
+        return context.get_dummy_value()
 
-    return types.float32(float8, types.int64), generate
+    return types.void(places, float8), generate
 
 
-lane = cast(Callable[[Float8, int], np.float32], _lane)
+store = cast(Callable[[Any, Float8], None], _store)
+"""Puts the lanes into the first eight places of a local_array."""
+
+
+@intrinsic
+def _flat(typing_context: Any, values: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, arguments[0])
+        return builder.load(builder.gep(array.data, [arguments[1]]))
+
+    return values.dtype(values, types.int64), generate
+
+
+flat = cast(Callable[[NDArray[Any], int], Any], _flat)
+"""One element of a C-contiguous array as if it were flat, without the multiplications by strides that Numba
+makes for each dimension. Nothing checks the bounds."""
 
 
 @intrinsic

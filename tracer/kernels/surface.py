@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracer.kernels import inlined
 from tracer.kernels.bsdf import Bsdf, make_bsdf
-from tracer.kernels.layout import Geometry, Record, SceneArrays, Surfaces, Textures
+from tracer.kernels.layout import Geometry, Record, SceneArrays, Surfaces, Textures, shape_of
 from tracer.kernels.mathematics import Vec3, add, cross, dot, normalize, scale, sub, vector
 from tracer.kernels.textures import TexCoords, look_up, textured
 from tracer.scene import AlphaMode
@@ -88,7 +88,7 @@ def local_corners(geometry: Geometry, shape: Record, triangle: int) -> tuple[int
 def texture_coordinates(
     geometry: Geometry, surfaces: Surfaces, triangle: int, b1: float, b2: float
 ) -> TexCoords:
-    shape = surfaces.shapes[surfaces.shape_of[triangle]]
+    shape = surfaces.shapes[shape_of(surfaces, triangle)]
     i0, i1, i2 = local_corners(geometry, shape, triangle)
     u0, v0 = uv_at(surfaces, shape.uv0, i0, i1, i2, b1, b2)
     u1, v1 = uv_at(surfaces, shape.uv1, i0, i1, i2, b1, b2)
@@ -106,7 +106,7 @@ def base_color_at(
     at: TexCoords,
 ) -> tuple[Vec3, float]:
     """(colour, alpha): factor x texture x COLOR_0. Colours are at most 1, so that nothing reflects more."""
-    shape = surfaces.shapes[surfaces.shape_of[triangle]]
+    shape = surfaces.shapes[shape_of(surfaces, triangle)]
     factor = surfaces.materials[shape.material].base_color
     r, g, b, a = factor[0], factor[1], factor[2], factor[3]
     use = surfaces.materials[shape.material].base_color_texture
@@ -128,7 +128,7 @@ def base_color_at(
 def opacity_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> float:
     """The share of light that the surface stops: glTF's alphaMode."""
     surfaces = scene.surfaces
-    material = surfaces.materials[surfaces.shapes[surfaces.shape_of[triangle]].material]
+    material = surfaces.materials[surfaces.shapes[shape_of(surfaces, triangle)].material]
     if material.alpha_mode == OPAQUE:
         return 1.0
     at = texture_coordinates(scene.geometry, surfaces, triangle, b1, b2)
@@ -142,7 +142,7 @@ def opacity_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> float
 def emission_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> Vec3:
     """Radiance that leaves a point of an emissive triangle, whatever the side."""
     surfaces = scene.surfaces
-    material = surfaces.materials[surfaces.shapes[surfaces.shape_of[triangle]].material]
+    material = surfaces.materials[surfaces.shapes[shape_of(surfaces, triangle)].material]
     factor = vector(material.emissive)
     if material.emissive_texture < 0:
         return factor
@@ -154,7 +154,7 @@ def emission_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> Vec3
 def surface_at(scene: SceneArrays, triangle: int, b1: float, b2: float, wo: Vec3) -> Surface:
     """The surface as seen from direction wo."""
     geometry, surfaces, textures = scene.geometry, scene.surfaces, scene.textures
-    shape = surfaces.shapes[surfaces.shape_of[triangle]]
+    shape = surfaces.shapes[shape_of(surfaces, triangle)]
     m = surfaces.materials[shape.material]
     place = place_at(geometry, triangle, b1, b2)
     at = texture_coordinates(geometry, surfaces, triangle, b1, b2)
@@ -192,7 +192,7 @@ def shading_normal(
 ) -> Vec3:
     """The interpolated normal, bent by the normal texture, on wo's side. n: the triangle's own."""
     surfaces = scene.surfaces
-    shape = surfaces.shapes[surfaces.shape_of[triangle]]
+    shape = surfaces.shapes[shape_of(surfaces, triangle)]
     i0, i1, i2 = local_corners(scene.geometry, shape, triangle)
     smooth = n
     if shape.normals >= 0:
@@ -225,7 +225,7 @@ def _interpolated(
 def _bent(scene: SceneArrays, triangle: int, b1: float, b2: float, n: Vec3, at: TexCoords) -> Vec3:
     """n as the normal texture wants it; n itself where there is no usable tangent."""
     geometry, surfaces = scene.geometry, scene.surfaces
-    shape = surfaces.shapes[surfaces.shape_of[triangle]]
+    shape = surfaces.shapes[shape_of(surfaces, triangle)]
     material = surfaces.materials[shape.material]
     i0, i1, i2 = local_corners(geometry, shape, triangle)
     sign = 1.0
