@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help install demo lint test stress chaos clean
+.PHONY: help install demo lint test stress chaos bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -51,6 +51,10 @@ stress: install ## hand-overs and finalizers under kills, long form, on both sto
 
 chaos: install ## faults on running frames, then an audit of all (SEED="1 2 3" FAULTS=300 FRAMES=30)
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --faults $(FAULTS) --frames $(FRAMES)
+
+bench: install ## the tracer beside Mitsuba and Embree (half an hour; Mitsuba's LLVM mode needs libllvm19)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@$(BIN)/python -m bench.tracer
 
 clean: ## remove what builds and tests leave; frames (.tessera, out) stay
 	@rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
