@@ -56,6 +56,7 @@ MATERIAL = np.dtype(
         ("emits", "<i8"),
         ("transmits", "<i8"),
         ("bends", "<i8"),
+        ("lambertian", "<i8"),
         ("base_color_texture", "<i8"),
         ("metallic_roughness_texture", "<i8"),
         ("emissive_texture", "<i8"),
@@ -66,7 +67,7 @@ MATERIAL = np.dtype(
     ]
 )
 """Textures are indices into Textures.uses; -1 for none. ior and absorption (per unit of length): of what
-fills a closed surface that bends light."""
+fills a closed surface that bends light. lambertian: nothing mirrors, nothing passes, whatever textures say."""
 
 TEXTURE_USE = np.dtype([("image", "<i8"), ("texcoord", "<i8"), ("srgb", "<i8"), ("transform", "<f8", 6)])
 

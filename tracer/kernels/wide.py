@@ -77,8 +77,16 @@ def shear_of(d: Vec3, inverse: Vec3) -> Shear:
 
 
 @inlined
+def _contains(bvh: Bvh, o: Vec3) -> bool:
+    b = bvh.bounds
+    return b[0] <= o[0] <= b[3] and b[1] <= o[1] <= b[4] and b[2] <= o[2] <= b[5]
+
+
+@inlined
 def enter_scene(bvh: Bvh, o: Vec3, inverse: Vec3) -> float:
     """Where the ray enters the bounds of everything, at least 0; infinity where it misses them."""
+    if _contains(bvh, o):
+        return 0.0
     near, far = 0.0, math.inf
     for axis in range(3):
         t0, t1 = (
@@ -156,13 +164,21 @@ def candidates(bvh: Bvh, block: int, s: Shear, ray: WideRay, limit: np.float32) 
     # its own rounding is less than half of that.
     size = maximum(_size(ax, ay), maximum(_size(bx, by), _size(cx, cy)))
     slack = size * wide(8.0 * ray.error) + wide(4.0 * ray.error * ray.error)
-    inside = at_most(wide(0.0) - slack, minimum(u, minimum(v, w)))
-    inside |= at_most(maximum(u, maximum(v, w)), slack)
-    # The hit lies between the nearest and the farthest corner along the ray's main axis.
+    least, most = minimum(u, minimum(v, w)), maximum(u, maximum(v, w))
+    inside = at_most(wide(0.0) - slack, least) | at_most(most, slack)
+    if inside == 0:
+        return 0
+    # The hit is at t = along / det, a mean of where the corners are along the ray, and wanted from 0 to limit.
     at, bt, ct = az * sz, bz * sz, cz * sz
-    reached = at_most(minimum(at, minimum(bt, ct)) - wide(ray.error_t), splat(limit))
-    ahead = at_most(wide(0.0), maximum(at, maximum(bt, ct)) + wide(ray.error_t))
-    return inside & reached & ahead
+    along, det = u * at + v * bt + w * ct, u + v + w
+    edge = maximum(most, wide(0.0) - least)
+    farthest = maximum(absolute(at), maximum(absolute(bt), absolute(ct))) + wide(ray.error_t)
+    reach = minimum(splat(limit), farthest) * det
+    # Each product is off by edge error_t + slack farthest, det by 3 slack; and all are rounded.
+    doubt = edge * (wide(3.0 * ray.error_t) + farthest * wide(ROUNDING * 2.0)) + slack * farthest * wide(6.0)
+    behind = at_most(along, minimum(reach, wide(0.0)) - doubt)
+    beyond = at_most(maximum(reach, wide(0.0)) + doubt, along)
+    return inside & ~(behind | beyond)
 
 
 @inlined
