@@ -35,10 +35,10 @@ def build_bvh(positions: Float32, triangles: Int32, progress: Progress) -> Bvh:
 
 
 def _measure(positions: Float32, triangles: Int32, progress: Progress) -> tuple[Float32, Float32, Float32]:
-    """Bounds of each triangle (t, 6), of all (6,), and of their centres' doubles (6,)."""
+    """Boxes as bvh_build has them: of each triangle (t, 8), of all (8,), and of their doubled centres (8,)."""
     total = len(triangles)
-    bounds = np.empty((total, 6), np.float32)
-    box, centers = np.array([[np.inf] * 3 + [-np.inf] * 3] * 2, np.float32)
+    bounds = _aligned((total, LANES), np.float32)
+    box, centers = np.full((2, LANES), np.inf, np.float32)
     for begin in range(0, total, STEP):
         progress(f"measuring triangles, {begin} of {total}")
         end = min(begin + STEP, total)
@@ -54,15 +54,15 @@ def _build(bounds: Float32, box: Float32, centers: Float32, progress: Progress) 
     nodes = np.zeros(max(1, 2 * total - 1), NODE)
     if total == 0:
         return nodes, order
-    nodes[0]["lo"], nodes[0]["hi"] = box[:3], box[3:]
+    nodes[0]["lo"], nodes[0]["hi"] = box[:3], -box[4:7]
     state = np.zeros(bvh_build.STATE, np.int64)
     state[bvh_build.NODES] = state[bvh_build.PENDING] = 1
     stack = np.zeros((bvh_build.MAX_DEPTH, 4), np.int64)
     stack[0] = 0, 0, total, 0
-    pending_centers = np.empty((bvh_build.MAX_DEPTH + 1, 6), np.float32)
+    pending_centers = _aligned((bvh_build.MAX_DEPTH + 1, LANES), np.float32)
     pending_centers[0] = centers
     counts = np.empty((3, bvh_build.BINS), np.int64)
-    boxes, bin_centers = np.empty((2, 3, bvh_build.BINS, 6), np.float32)
+    boxes, bin_centers = _aligned((2, 3, bvh_build.BINS, LANES), np.float32)
     arrays = (state, stack, pending_centers, counts, boxes, bin_centers, bounds, order, nodes)
     while not bvh_build.build_step(*arrays, STEP):
         progress(f"building the BVH, {state[bvh_build.NODES]} nodes")
@@ -96,7 +96,7 @@ def _collapse(
         bounds[:3], bounds[3:6] = np.inf, -np.inf
     else:
         state[bvh_collapse.NODES] = state[bvh_collapse.PENDING] = 1
-        bounds[:3], bounds[3:6] = box[:3].astype(np.float64) - margin, box[3:].astype(np.float64) + margin
+        bounds[:3], bounds[3:6] = box[:3].astype(np.float64) - margin, margin - box[4:7].astype(np.float64)
         bounds[6] = largest + margin
     arrays = (
         state,

@@ -63,11 +63,11 @@ def fill_lights(scene: SceneArrays, punctual: int, progress: Progress) -> Lights
         progress(f"measuring emitters, {begin} of {total}")
         emitter_powers(scene, begin, min(begin + CHUNK, total), areas, powers)
     cdf = np.concatenate([[0.0], np.cumsum(powers)])  # cumsum adds one after the other
-    pdf = np.zeros(1)
+    pdf = np.zeros(1, np.float32)
     if cdf[-1] > 0.0 and math.isfinite(cdf[-1]):
         cdf /= cdf[-1]
         # From the table's own differences: exactly what sampling it does.
-        pdf = np.zeros(len(scene.geometry.triangles))
+        pdf = np.zeros(len(scene.geometry.triangles), np.float32)
         pdf[lights.emitters] = (cdf[1:] - cdf[:-1]) / areas
     kinds = np.array([pdf.any(), punctual > 0, scene.sky.row_cdf[-1] > 0.0], np.float64)
     choice = kinds / max(1.0, float(kinds[0] + kinds[1] + kinds[2]))

@@ -185,13 +185,13 @@ class Lights(NamedTuple):
 
     choice (3,) float64: probabilities of sampling an emissive triangle, a punctual light, the environment.
     emitters (e,) int32: triangles; emitter_cdf (e + 1,) float64 over them, by power.
-    emitter_pdf (t,) float64: probability per area of a triangle's points; (1,) where nothing emits.
+    emitter_pdf (t,) float32: probability per area of a triangle's points; (1,) where nothing emits.
     """
 
     choice: NDArray[np.float64]
     emitters: NDArray[np.int32]
     emitter_cdf: NDArray[np.float64]
-    emitter_pdf: NDArray[np.float64]
+    emitter_pdf: NDArray[np.float32]
     punctual: Records
 
 
