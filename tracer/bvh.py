@@ -35,7 +35,7 @@ def build_bvh(positions: Float32, triangles: Int32, progress: Progress) -> Bvh:
 
 
 def _measure(positions: Float32, triangles: Int32, progress: Progress) -> tuple[Float32, Float32, Float32]:
-    """Boxes as bvh_build has them: of each triangle (t, 8), of all (8,), and of their doubled centres (8,)."""
+    """Boxes as bvh_build has them: of each triangle (t, 8), of all (8,), of the doubled centres (8,)."""
     total = len(triangles)
     bounds = _aligned((total, LANES), np.float32)
     box, centers = np.full((2, LANES), np.inf, np.float32)

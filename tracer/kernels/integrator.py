@@ -17,14 +17,13 @@ from tracer.kernels import bsdf, entry, inlined
 from tracer.kernels import sampler as s
 from tracer.kernels.borrow import borrowed
 from tracer.kernels.camera import camera_ray
-from tracer.kernels.environment import sky_radiance
 from tracer.kernels.intersection import MISS
 from tracer.kernels.layout import SceneArrays
 from tracer.kernels.lights import (
     NEARLY_ALL,
     emits_towards,
     emitter_pdf,
-    environment_pdf,
+    environment_towards,
     sample_light,
 )
 from tracer.kernels.mathematics import (
@@ -85,8 +84,8 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
         # The ray leaves the scene.
         if hit.triangle == MISS:
             if segment > 1 or not view.hide_environment:
-                weight = power_heuristic(pdf, environment_pdf(scene, d))
-                radiance = add(radiance, scale(mul(beta, sky_radiance(scene.sky, d)), weight))
+                arriving, other_pdf = environment_towards(scene, d)
+                radiance = add(radiance, scale(mul(beta, arriving), power_heuristic(pdf, other_pdf)))
             break
 
         wo = scale(d, -1.0)

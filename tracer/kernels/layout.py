@@ -67,7 +67,7 @@ MATERIAL = np.dtype(
     ]
 )
 """Textures are indices into Textures.uses; -1 for none. ior and absorption (per unit of length): of what
-fills a closed surface that bends light. lambertian: nothing mirrors, nothing passes, whatever textures say."""
+fills a closed surface that bends light. lambertian: nothing mirrors and nothing passes."""
 
 TEXTURE_USE = np.dtype([("image", "<i8"), ("texcoord", "<i8"), ("srgb", "<i8"), ("transform", "<f8", 6)])
 

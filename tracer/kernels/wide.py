@@ -168,7 +168,7 @@ def candidates(bvh: Bvh, block: int, s: Shear, ray: WideRay, limit: np.float32) 
     inside = at_most(wide(0.0) - slack, least) | at_most(most, slack)
     if inside == 0:
         return 0
-    # The hit is at t = along / det, a mean of where the corners are along the ray, and wanted from 0 to limit.
+    # The hit is at t = along / det, a mean of where the corners are along the ray; wanted from 0 to limit.
     at, bt, ct = az * sz, bz * sz, cz * sz
     along, det = u * at + v * bt + w * ct, u + v + w
     edge = maximum(most, wide(0.0) - least)
