@@ -53,7 +53,7 @@ class EmbreeScene:
     """The triangles of a prepared scene in Embree. Raises ImportError where embreex is not installed."""
 
     def __init__(self, scene: PreparedScene) -> None:
-        from embreex import mesh_construction, rtcore_scene  # type: ignore[import-not-found,unused-ignore]
+        from embreex import mesh_construction, rtcore_scene  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         geometry = scene.arrays.geometry
         self._scene: Any = rtcore_scene.EmbreeScene()

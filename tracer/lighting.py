@@ -52,7 +52,9 @@ def emissive_triangles(surfaces: Surfaces, progress: Progress) -> NDArray[np.int
 
 def unsampled(emitters: NDArray[np.int32], lights: tuple[Light, ...], bounds: Sphere) -> Lights:
     """The lights before `fill_lights` has measured them."""
-    return Lights(np.zeros(3), emitters, np.zeros(len(emitters) + 1), np.zeros(1), _punctual(lights, bounds))
+    return Lights(
+        np.zeros(3), emitters, np.zeros(len(emitters) + 1), np.zeros(1, np.float32), _punctual(lights, bounds)
+    )
 
 
 def fill_lights(scene: SceneArrays, punctual: int, progress: Progress) -> Lights:

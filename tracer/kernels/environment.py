@@ -66,7 +66,7 @@ def _radiance(sky: Sky, u: float, v: float) -> Vec3:
 @inlined
 def _is_plain(sky: Sky) -> bool:
     """The same everywhere: no angle needs to be known."""
-    return sky.pixels.shape[0] == 1 and sky.pixels.shape[1] == 1
+    return bool(sky.pixels.shape[0] == 1 and sky.pixels.shape[1] == 1)
 
 
 @inlined

@@ -79,7 +79,8 @@ def shear_of(d: Vec3, inverse: Vec3) -> Shear:
 @inlined
 def _contains(bvh: Bvh, o: Vec3) -> bool:
     b = bvh.bounds
-    return b[0] <= o[0] <= b[3] and b[1] <= o[1] <= b[4] and b[2] <= o[2] <= b[5]
+    x, y, z = o
+    return bool(b[0] <= x <= b[3] and b[1] <= y <= b[4] and b[2] <= z <= b[5])
 
 
 @inlined
