@@ -54,6 +54,7 @@ def _material(m: Material, table: _Textures) -> dict[str, object]:
         "transmits": transmits,
         # Without a thickness it is a thin wall (KHR_materials_volume).
         "bends": transmits and m.thickness > 0.0,
+        "lambertian": m.metallic == 0.0 and m.specular == 0.0 and not transmits,
         "normal_scale": m.normal_scale,
         "alpha_cutoff": m.alpha_cutoff,
         "alpha_mode": int(m.alpha_mode),

@@ -62,7 +62,7 @@ def prepare(scene: Scene, view: View, progress: Progress = silent, limits: Limit
     viewpoint = choose_viewpoint(scene, view, world.bounds)
     appearance = make_appearance(scene, progress)
     surfaces = Surfaces(
-        world.shape_of,
+        world.shape_hints,
         world.shapes,
         appearance.materials,
         world.normals,

@@ -18,7 +18,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-PICTURE_VERSION = 3
+PICTURE_VERSION = 4
 """Raised whenever pixels are meant to change. Part of every frame's identity."""
 
 LIBRARIES = ("numba", "llvmlite", "numpy", "pillow", "OpenEXR")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracer.errors import SceneInvalid, SceneUnsupported
-from tracer.kernels.layout import SHAPE, Records, records
+from tracer.kernels.layout import GROUP, SHAPE, Records, records
 from tracer.limits import Limits
 from tracer.scene import Instance, Mesh, Progress, Scene
 from tracer.viewpoint import Sphere
@@ -36,7 +36,7 @@ class World(NamedTuple):
     bounds: Sphere
     positions: Float32
     triangles: NDArray[np.int32]
-    shape_of: NDArray[np.int32]
+    shape_hints: NDArray[np.int32]
     shapes: Records
     normals: Float32
     tangents: Float32
@@ -61,7 +61,6 @@ def flatten(scene: Scene, limits: Limits, progress: Progress) -> World:
     vertices = sum(len(scene.meshes[i.mesh].positions) for i in scene.instances)
     positions = np.empty((vertices, 3), np.float32)
     triangles = np.empty((total, 3), np.int32)
-    shape_of = np.empty(total, np.int32)
     attributes = _Attributes(scene)
     first_vertex = kept = 0
     for number, instance in enumerate(scene.instances):
@@ -80,16 +79,22 @@ def flatten(scene: Scene, limits: Limits, progress: Progress) -> World:
             end = kept + len(chunk)
             # A mirrored copy turns its triangles round; the front stays the front.
             triangles[kept:end] = chunk[:, [0, 2, 1]] if mirrored else chunk
-            shape_of[kept:end] = number
             kept = end
+        attributes.close(kept)
         first_vertex += len(mesh.positions)
+    shapes, normals, tangents, uvs, colors = attributes.arrays()
+    firsts = np.arange(0, kept, GROUP)
     return World(
         bounds,
         positions,
         triangles[:kept],
-        shape_of[:kept],
-        *attributes.arrays(),
-        dropped=total - kept,
+        np.searchsorted(shapes["end_triangle"], firsts, side="right").astype(np.int32),
+        shapes,
+        normals,
+        tangents,
+        uvs,
+        colors,
+        total - kept,
     )
 
 
@@ -185,6 +190,10 @@ class _Attributes:
                 self._shared[key] = self._append(kind, values)
             shape[name] = self._shared.get(key, -1)
         self._shapes.append(shape)
+
+    def close(self, end_triangle: int) -> None:
+        """The mesh that was added last has no triangles from this number on."""
+        self._shapes[-1]["end_triangle"] = end_triangle
 
     def _append(self, kind: str, values: Float32) -> int:
         first = self._counts[kind]

@@ -43,16 +43,18 @@ def emissive_triangles(surfaces: Surfaces, progress: Progress) -> NDArray[np.int
     emits: NDArray[np.bool_] = surfaces.materials["emits"][surfaces.shapes["material"]] != 0
     if not emits.any():
         return np.zeros(0, np.int32)
-    found = []
-    for begin in range(0, len(surfaces.shape_of), CHUNK):
-        progress(f"collecting emitters, {begin} triangles")
-        found.append(begin + np.flatnonzero(emits[surfaces.shape_of[begin : begin + CHUNK]]))
-    return np.concatenate(found).astype(np.int32) if found else np.zeros(0, np.int32)
+    progress("collecting emitters")
+    ends = surfaces.shapes["end_triangle"]
+    begins = np.concatenate([[0], ends[:-1]])
+    found = [np.arange(begins[i], ends[i], dtype=np.int32) for i in np.flatnonzero(emits)]
+    return np.concatenate(found)
 
 
 def unsampled(emitters: NDArray[np.int32], lights: tuple[Light, ...], bounds: Sphere) -> Lights:
     """The lights before `fill_lights` has measured them."""
-    return Lights(np.zeros(3), emitters, np.zeros(len(emitters) + 1), np.zeros(1), _punctual(lights, bounds))
+    return Lights(
+        np.zeros(3), emitters, np.zeros(len(emitters) + 1), np.zeros(1, np.float32), _punctual(lights, bounds)
+    )
 
 
 def fill_lights(scene: SceneArrays, punctual: int, progress: Progress) -> Lights:
@@ -63,11 +65,11 @@ def fill_lights(scene: SceneArrays, punctual: int, progress: Progress) -> Lights
         progress(f"measuring emitters, {begin} of {total}")
         emitter_powers(scene, begin, min(begin + CHUNK, total), areas, powers)
     cdf = np.concatenate([[0.0], np.cumsum(powers)])  # cumsum adds one after the other
-    pdf = np.zeros(1)
+    pdf = np.zeros(1, np.float32)
     if cdf[-1] > 0.0 and math.isfinite(cdf[-1]):
         cdf /= cdf[-1]
         # From the table's own differences: exactly what sampling it does.
-        pdf = np.zeros(len(scene.geometry.triangles))
+        pdf = np.zeros(len(scene.geometry.triangles), np.float32)
         pdf[lights.emitters] = (cdf[1:] - cdf[:-1]) / areas
     kinds = np.array([pdf.any(), punctual > 0, scene.sky.row_cdf[-1] > 0.0], np.float64)
     choice = kinds / max(1.0, float(kinds[0] + kinds[1] + kinds[2]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,9 @@ from tests.tracer.worlds import sphere
 from tracer.bvh import STEP, build_bvh
 from tracer.kernels import bvh_build, entry
 from tracer.kernels.borrow import borrowed
+from tracer.kernels.bvh_collapse import collapse_costs
 from tracer.kernels.intersection import ANY_ID, MISS, closest_hit, hit_triangle, occluded
-from tracer.kernels.layout import Bvh
+from tracer.kernels.layout import NODE, Bvh, Records
 from tracer.kernels.simd import LANES
 from tracer.kernels.wide import inverse_of, shear_of
 
@@ -287,3 +289,58 @@ def test_building_reports_its_steps_and_can_be_stopped() -> None:
 def test_the_same_triangles_give_the_same_tree() -> None:
     a, b = soup(3, 5000, None).bvh, soup(3, 5000, None).bvh
     assert [array.tobytes() for array in a] == [array.tobytes() for array in b]
+
+
+def test_loads_of_eight_lanes_stay_within_cache_lines() -> None:
+    for count in range(1, 200, 23):
+        bvh = soup(count, count, None).bvh
+        arrays = (bvh.boxes, bvh.children, bvh.corners, bvh.members)
+        assert [array.ctypes.data % 64 for array in arrays] == [0, 0, 0, 0]
+
+
+def random_tree(seed: int, leaves: int) -> Records:
+    """Binary nodes with boxes that hold their children's, children after their parents."""
+    random = np.random.default_rng(seed)
+    nodes = np.zeros(2 * leaves - 1, NODE)
+    used, waiting = 1, [(0, leaves)]
+    while waiting:
+        node, inside = waiting.pop(int(random.integers(len(waiting))))
+        if inside == 1:
+            nodes[node]["count"], nodes[node]["hi"] = 1, random.uniform(0.1, 1.0, 3)
+            continue
+        left = int(random.integers(1, inside))
+        nodes[node]["first"] = used
+        waiting += [(used, left), (used + 1, inside - left)]
+        used += 2
+    for node in nodes[::-1]:
+        if node["count"] == 0:
+            below = nodes[node["first"] : node["first"] + 2]["hi"]
+            node["hi"] = np.maximum(*below) + random.uniform(0.0, 0.5, 3).astype(np.float32)
+    return nodes
+
+
+def cuts(nodes: Records, node: int, places: int) -> Iterator[list[int]]:
+    """Every set of at most so many subtrees that together are the node's."""
+    yield [node]
+    if places > 1 and nodes[node]["count"] == 0:
+        first = int(nodes[node]["first"])
+        for left in cuts(nodes, first, places - 1):
+            for right in cuts(nodes, first + 1, places - len(left)):
+                yield left + right
+
+
+def least_area(nodes: Records, node: int) -> float:
+    """Of wide nodes that make up the tree, by trying all of them."""
+    if nodes[node]["count"] > 0:
+        return 0.0
+    x, y, z = map(float, nodes[node]["hi"])
+    choices = (cut for cut in cuts(nodes, node, LANES) if cut != [node])
+    return x * y + y * z + z * x + min(sum(least_area(nodes, i) for i in cut) for cut in choices)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_wide_nodes_have_the_least_area(seed: int) -> None:
+    nodes = random_tree(seed, 11 + seed)
+    costs = np.empty((len(nodes), LANES), np.float32)
+    collapse_costs(nodes, 0, len(nodes), costs)
+    assert costs[0, 0] == pytest.approx(least_area(nodes, 0), rel=1e-5)

@@ -12,7 +12,7 @@ from tests.tracer.worlds import constant_sky
 from tracer.build import silent
 from tracer.kernels import entry
 from tracer.kernels.borrow import borrowed
-from tracer.kernels.environment import sample_sky, sky_pdf, sky_radiance
+from tracer.kernels.environment import sample_sky, sky_towards
 from tracer.kernels.layout import Sky
 from tracer.lighting import make_sky
 from tracer.scene import Environment
@@ -25,9 +25,9 @@ def sample_many(sky: Sky, randoms: Array, out: Array) -> None:
     """out (n, 5): direction, its pdf as sampled, and as looked up."""
     sky = borrowed(sky)
     for i in range(randoms.shape[0]):
-        d, pdf = sample_sky(sky, randoms[i, 0], randoms[i, 1])
+        d, _, pdf = sample_sky(sky, randoms[i, 0], randoms[i, 1])
         out[i, 0], out[i, 1], out[i, 2] = d
-        out[i, 3], out[i, 4] = pdf, sky_pdf(sky, d)
+        out[i, 3], out[i, 4] = pdf, sky_towards(sky, d)[1]
 
 
 @entry
@@ -36,8 +36,7 @@ def look_up_many(sky: Sky, d: Array, out: Array) -> None:
     sky = borrowed(sky)
     for i in range(d.shape[0]):
         w = (d[i, 0], d[i, 1], d[i, 2])
-        out[i, 0], out[i, 1], out[i, 2] = sky_radiance(sky, w)
-        out[i, 3] = sky_pdf(sky, w)
+        (out[i, 0], out[i, 1], out[i, 2]), out[i, 3] = sky_towards(sky, w)
 
 
 def everywhere(n: int) -> tuple[Array, float]:

@@ -18,7 +18,7 @@ Points = NDArray[np.float64]
 def fill(seed: int, frame: int, x: int, y: int, first: int, pair: int, out: Points) -> None:
     key = s.pixel_key(seed, frame, x, y)
     for i in range(out.shape[0]):
-        out[i, 0], out[i, 1] = s.sample_pair(key, np.uint32(first + i), pair)
+        out[i, 0], out[i, 1], _, _, _, _, _, _ = s.sample_pairs(key, np.uint32(first + i), pair)
 
 
 def points(

@@ -96,6 +96,12 @@ def make_bsdf(
 
 
 @inlined
+def lambertian(base: Vec3) -> Bsdf:
+    """What make_bsdf gives where nothing is metal, mirrors or passes."""
+    return Bsdf(base, BLACK, BLACK, 0.0, 1.0, 0.0, BLACK, 0.0)
+
+
+@inlined
 def fresnel(f0: Vec3, f90: float, weight: float) -> Vec3:
     """weight: see glass.fresnel_weight."""
     if weight > 1.0:

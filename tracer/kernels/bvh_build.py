@@ -2,6 +2,9 @@
 
 I. Wald, "On fast Construction of SAH-based Bounding Volume Hierarchies", 2007. One call of `build_step`
 handles about `budget` triangles and comes back, so that whoever builds can beat while it works.
+
+A box is a row of eight floats here: its lower corner, 0, its higher corner negated, 0. One minimum of two
+rows unites them.
 """
 
 from __future__ import annotations
@@ -11,6 +14,17 @@ from numpy.typing import NDArray
 
 from tracer.kernels import device, entry, inlined
 from tracer.kernels.layout import Records
+from tracer.kernels.simd import (
+    LANES,
+    Float8,
+    first_three,
+    least,
+    load,
+    local_array,
+    put,
+    splat,
+    swapped_halves,
+)
 
 BINS = 16
 MAX_LEAF = 8
@@ -26,6 +40,8 @@ PHASE, PENDING, NODES, NODE, BEGIN, END, DEPTH, LEFT, RIGHT, AXIS, SPLIT = range
 STATE = 11
 NEXT, BINNING, PARTITION = range(3)
 
+HIGHER = 4
+"""From the lower corner of a box to the higher one."""
 INFINITY = np.float32(np.inf)
 Float32 = NDArray[np.float32]
 
@@ -34,39 +50,70 @@ Float32 = NDArray[np.float32]
 def triangle_bounds(
     positions: Float32, triangles: NDArray[np.int32], begin: int, end: int, out: Float32
 ) -> None:
-    """out[begin:end] = (lo, hi) of each triangle; out is (t, 6)."""
+    """out[begin:end] = the box of each triangle; out is (t, 8)."""
     for t in range(begin, end):
         for axis in range(3):
             a = positions[triangles[t, 0], axis]
             b = positions[triangles[t, 1], axis]
             c = positions[triangles[t, 2], axis]
             out[t, axis] = min(a, b, c)
-            out[t, axis + 3] = max(a, b, c)
+            out[t, axis + HIGHER] = -max(a, b, c)
+        out[t, 3], out[t, 7] = np.float32(0.0), np.float32(0.0)
+
+
+@inlined
+def _doubled_center(box: Float8) -> Float8:
+    """lo + hi as a box of one point."""
+    return box - swapped_halves(box)
 
 
 @entry
 def range_bounds(bounds: Float32, begin: int, end: int, box: Float32, centers: Float32) -> None:
-    """Widens box and centers (6,) by the triangles begin..end: of their bounds, and of lo + hi."""
+    """Widens the boxes box and centers by the triangles begin..end: by their boxes, and by lo + hi."""
+    whole, points = load(box, 0), load(centers, 0)
     for t in range(begin, end):
-        _grow(box, centers, bounds, t)
+        own = load(bounds, t * LANES)
+        whole, points = least(whole, own), least(points, _doubled_center(own))
+    put(box, 0, whole)
+    put(centers, 0, points)
 
 
 @inlined
-def _grow(box: Float32, centers: Float32, bounds: Float32, t: int) -> None:
-    for axis in range(3):
-        lo, hi = bounds[t, axis], bounds[t, axis + 3]
-        box[axis] = min(box[axis], lo)
-        box[axis + 3] = max(box[axis + 3], hi)
-        centers[axis] = min(centers[axis], lo + hi)
-        centers[axis + 3] = max(centers[axis + 3], lo + hi)
+def _bins_per_unit(centers: Float32, axis: int) -> np.float32:
+    """0 where the centers have no extent that can be divided."""
+    extent = -centers[axis + HIGHER] - centers[axis]
+    per_unit = np.float32(BINS) / extent
+    return per_unit if extent > 0.0 and per_unit < INFINITY else np.float32(0.0)
 
 
 @inlined
-def _bin(bounds: Float32, t: int, axis: int, centers: Float32) -> int:
-    """The bin of a triangle along an axis; centers has extent there."""
-    lo = centers[axis]
-    position = (bounds[t, axis] + bounds[t, axis + 3] - lo) / (centers[axis + 3] - lo)
-    return min(BINS - 1, int(position * np.float32(BINS)))
+def _bin(center: np.float32, lowest: np.float32, per_unit: np.float32) -> int:
+    """The bin of a triangle with this (doubled) center along an axis."""
+    return min(BINS - 1, int((center - lowest) * per_unit))
+
+
+@inlined
+def _fill_bins(
+    here: Float32,
+    bounds: Float32,
+    begin: int,
+    end: int,
+    counts: NDArray[np.int64],
+    boxes: Float32,
+    bin_centers: Float32,
+) -> None:
+    """Puts the triangles begin..end into the bins of all three axes."""
+    px, py, pz = _bins_per_unit(here, 0), _bins_per_unit(here, 1), _bins_per_unit(here, 2)
+    for t in range(begin, end):
+        box = load(bounds, t * LANES)
+        point = _doubled_center(box)
+        x, y, z = first_three(point)
+        bins = (_bin(x, here[0], px), BINS + _bin(y, here[1], py), 2 * BINS + _bin(z, here[2], pz))
+        for axis in range(3):
+            at = bins[axis]
+            counts[axis, at - axis * BINS] += 1
+            put(boxes, at * LANES, least(load(boxes, at * LANES), box))
+            put(bin_centers, at * LANES, least(load(bin_centers, at * LANES), point))
 
 
 @entry
@@ -84,8 +131,9 @@ def build_step(
 ) -> bool:
     """Works on about budget triangles; True when the tree is done.
 
-    stack (MAX_DEPTH, 4): node, begin, end, depth of subtrees to build; centers (MAX_DEPTH + 1, 6) beside
-    it, the last row for the node at work. counts (3, BINS), boxes and bin_centers (3, BINS, 6) are its bins.
+    bounds (t, 8) are kept in the same order as order: what is read together lies together.
+    stack (MAX_DEPTH, 4): node, begin, end, depth of subtrees to build; centers (MAX_DEPTH + 1, 8) beside
+    it, the last row for the node at work. counts (3, BINS), boxes and bin_centers (3, BINS, 8) are its bins.
     """
     here = centers[MAX_DEPTH]
     while budget > 0:
@@ -98,21 +146,14 @@ def build_step(
                 _make_leaf(state, nodes)
             else:
                 counts[:] = 0
-                boxes[:, :, :3] = INFINITY
-                boxes[:, :, 3:] = -INFINITY
-                bin_centers[:, :, :3] = INFINITY
-                bin_centers[:, :, 3:] = -INFINITY
+                boxes[:] = INFINITY
+                bin_centers[:] = INFINITY
                 state[PHASE] = BINNING
                 state[LEFT] = state[BEGIN]
         elif state[PHASE] == BINNING:
             begin = state[LEFT]
             end = min(state[END], begin + budget)
-            for axis in range(3):
-                if here[axis + 3] > here[axis]:
-                    for i in range(begin, end):
-                        b = _bin(bounds, order[i], axis, here)
-                        counts[axis, b] += 1
-                        _grow(boxes[axis, b], bin_centers[axis, b], bounds, order[i])
+            _fill_bins(here, bounds, begin, end, counts, boxes, bin_centers)
             state[LEFT] = end
             budget -= end - begin
             if end == state[END]:
@@ -134,7 +175,7 @@ def _take_next(state: NDArray[np.int64], stack: NDArray[np.int64], centers: Floa
         stack[top, 2],
         stack[top, 3],
     )
-    centers[MAX_DEPTH] = centers[top]
+    put(centers, MAX_DEPTH * LANES, load(centers, top * LANES))
 
 
 @device
@@ -145,8 +186,8 @@ def _make_leaf(state: NDArray[np.int64], nodes: Records) -> None:
 
 
 @inlined
-def _half_area(box: Float32) -> np.float32:
-    x, y, z = box[3] - box[0], box[4] - box[1], box[5] - box[2]
+def _half_area(box: Float8) -> np.float32:
+    x, y, z = first_three(box + swapped_halves(box))  # negated
     area: np.float32 = x * y + y * z + z * x
     return area
 
@@ -157,13 +198,6 @@ def _leaves(count: int) -> np.float32:
     return np.float32((count + MAX_LEAF - 1) // MAX_LEAF)
 
 
-@inlined
-def _unite(box: Float32, other: Float32) -> None:
-    for axis in range(3):
-        box[axis] = min(box[axis], other[axis])
-        box[axis + 3] = max(box[axis + 3], other[axis + 3])
-
-
 @device
 def _choose_split(
     state: NDArray[np.int64], here: Float32, counts: NDArray[np.int64], boxes: Float32, nodes: Records
@@ -171,29 +205,25 @@ def _choose_split(
     """Leaf, or the bin border with the least expected cost; AXIS is -1 where the node is to be halved."""
     total = state[END] - state[BEGIN]
     best, best_axis, best_split = INFINITY, -1, 0
-    right_cost = np.empty(BINS, np.float32)
-    box = np.empty(6, np.float32)
+    right_cost = local_array(np.float32, BINS)
     whole = np.float32(0.0)
     for axis in range(3):
-        if not here[axis + 3] > here[axis]:
+        if _bins_per_unit(here, axis) == 0.0:
             continue
-        box[:3], box[3:] = INFINITY, -INFINITY
-        count = 0
+        box, count = splat(INFINITY), 0
         for b in range(BINS - 1, 0, -1):
-            _unite(box, boxes[axis, b])
+            box = least(box, load(boxes, (axis * BINS + b) * LANES))
             count += counts[axis, b]
             right_cost[b] = _half_area(box) * _leaves(count) if count > 0 else np.float32(0.0)
-        box[:3], box[3:] = INFINITY, -INFINITY
-        count = 0
+        box, count = splat(INFINITY), 0
         for b in range(BINS - 1):
-            _unite(box, boxes[axis, b])
+            box = least(box, load(boxes, (axis * BINS + b) * LANES))
             count += counts[axis, b]
             if 0 < count < total:
                 cost = _half_area(box) * _leaves(count) + right_cost[b + 1]
                 if cost < best:
                     best, best_axis, best_split = cost, axis, b
-        _unite(box, boxes[axis, BINS - 1])
-        whole = _half_area(box)
+        whole = _half_area(least(box, load(boxes, (axis * BINS + BINS - 1) * LANES)))
     if total <= MAX_LEAF and not best + TRAVERSAL_COST * whole < whole * _leaves(total):
         _make_leaf(state, nodes)
         return
@@ -213,14 +243,17 @@ def _partition(
     if axis < 0:
         state[LEFT] = state[RIGHT] = (state[BEGIN] + state[END]) // 2
         return 1
-    looked = 0
+    looked, lowest, per_unit = 0, here[axis], _bins_per_unit(here, axis)
     while left < right and looked < budget:
         looked += 1
-        if _bin(bounds, order[left], axis, here) <= state[SPLIT]:
+        if _bin(bounds[left, axis] - bounds[left, axis + HIGHER], lowest, per_unit) <= state[SPLIT]:
             left += 1
         else:
             right -= 1
             order[left], order[right] = order[right], order[left]
+            moved = load(bounds, left * LANES)
+            put(bounds, left * LANES, load(bounds, right * LANES))
+            put(bounds, right * LANES, moved)
     state[LEFT], state[RIGHT] = left, right
     return looked
 
@@ -239,23 +272,24 @@ def _split(
     state[NODES] += 2
     nodes[node].first = first
     nodes[node].count = 0
-    box = np.empty(6, np.float32)
     for side in range(2):
         top = state[PENDING]
+        child = nodes[first + side]
         if axis < 0:
             # Halves keep the bounds of the whole: they are rare, and no ray misses them for it.
             for k in range(3):
-                box[k], box[k + 3] = nodes[node].lo[k], nodes[node].hi[k]
-            centers[top] = centers[MAX_DEPTH]
+                child.lo[k], child.hi[k] = nodes[node].lo[k], nodes[node].hi[k]
+            put(centers, top * LANES, load(centers, MAX_DEPTH * LANES))
         else:
-            box[:3], box[3:] = INFINITY, -INFINITY
-            centers[top, :3], centers[top, 3:] = INFINITY, -INFINITY
+            box, points = splat(INFINITY), splat(INFINITY)
             begin, end = (0, state[SPLIT] + 1) if side == 0 else (state[SPLIT] + 1, BINS)
-            for b in range(begin, end):
-                _unite(box, boxes[axis, b])
-                _unite(centers[top], bin_centers[axis, b])
-        for k in range(3):
-            nodes[first + side].lo[k], nodes[first + side].hi[k] = box[k], box[k + 3]
+            for b in range(axis * BINS + begin, axis * BINS + end):
+                box = least(box, load(boxes, b * LANES))
+                points = least(points, load(bin_centers, b * LANES))
+            put(centers, top * LANES, points)
+            child.lo[0], child.lo[1], child.lo[2] = first_three(box)
+            x, y, z = first_three(swapped_halves(box))
+            child.hi[0], child.hi[1], child.hi[2] = -x, -y, -z
         stack[top, 0] = first + side
         stack[top, 1] = state[BEGIN] if side == 0 else state[LEFT]
         stack[top, 2] = state[LEFT] if side == 0 else state[END]

@@ -25,6 +25,7 @@ def collapse_step(
     state: NDArray[np.int64],
     stack: NDArray[np.int64],
     binary: Records,
+    costs: Float32,
     order: Int32,
     positions: Float32,
     triangles: Int32,
@@ -46,7 +47,7 @@ def collapse_step(
         budget -= 1
         state[PENDING] -= 1
         root, node = stack[state[PENDING], 0], stack[state[PENDING], 1]
-        count = _gather(binary, root, gathered)
+        count = _gather(binary, costs, root, gathered)
         for lane in range(LANES):
             if lane >= count:
                 boxes[node, :3, lane], boxes[node, 3:, lane] = np.inf, -np.inf
@@ -69,21 +70,59 @@ def collapse_step(
     return bool(state[PENDING] == 0)
 
 
+@entry
+def collapse_costs(binary: Records, begin: int, end: int, costs: Float32) -> None:
+    """costs (n, LANES) of the binary nodes begin..end; those of their children must be known.
+
+    costs[i, k - 1]: the least summed area of wide nodes, with which up to k places of a wide node can stand
+    for node i. Leaves cost the same wherever they are. After H. Ylitie, T. Karras, S. Laine, "Efficient
+    Incoherent Ray Traversal on GPUs Through Compressed Wide BVHs", 2017.
+    """
+    for i in range(end - 1, begin - 1, -1):
+        if binary[i].count > 0:
+            costs[i, :] = np.float32(0.0)
+            continue
+        for places in range(2, LANES + 1):
+            left = _best_left(costs, binary[i].first, places)
+            costs[i, places - 1] = _divided(costs, binary[i].first, left, places)
+        costs[i, 0] = costs[i, LANES - 1] + _half_area(binary[i])
+        for places in range(2, LANES + 1):
+            costs[i, places - 1] = min(costs[i, places - 1], costs[i, places - 2])
+
+
+@inlined
+def _divided(costs: Float32, first: int, left: int, places: int) -> np.float32:
+    cost: np.float32 = costs[first, left - 1] + costs[first + 1, places - left - 1]
+    return cost
+
+
+@inlined
+def _best_left(costs: Float32, first: int, places: int) -> int:
+    """How many of the places the first of two siblings gets."""
+    best, cost = 1, _divided(costs, first, 1, places)
+    for left in range(2, places):
+        other = _divided(costs, first, left, places)
+        if other < cost:
+            best, cost = left, other
+    return best
+
+
 @device
-def _gather(binary: Records, root: int, gathered: NDArray[np.int64]) -> int:
-    """The up to eight subtrees that stand for root: the largest is opened until there are enough."""
-    gathered[0] = root
-    count = 1
-    while count < LANES:
-        largest, area = -1, np.float32(-1.0)
-        for i in range(count):
-            node = binary[gathered[i]]
-            if node.count == 0 and _half_area(node) > area:
-                largest, area = i, _half_area(node)
-        if largest < 0:
-            break
-        first = binary[gathered[largest]].first
-        gathered[largest], gathered[count] = first, first + 1
+def _gather(binary: Records, costs: Float32, root: int, gathered: NDArray[np.int64]) -> int:
+    """The up to eight subtrees that stand for root, as costs has it; how many there are."""
+    places = np.empty(LANES, np.int64)
+    gathered[0], places[0] = root, LANES
+    count, at = 1, 0
+    while at < count:
+        node, k = gathered[at], places[at]
+        closed = k == 1 or (node != root and not costs[node, k - 1] < costs[node, 0])
+        if closed or binary[node].count > 0:
+            at += 1
+            continue
+        first = binary[node].first
+        left = _best_left(costs, first, k)
+        gathered[at], places[at] = first, left
+        gathered[count], places[count] = first + 1, k - left
         count += 1
     return count
 

@@ -47,14 +47,10 @@ def _pixel(sky: Sky, x: int, y: int) -> Vec3:
     return (float(p[0]), float(p[1]), float(p[2]))
 
 
-@device
-def sky_radiance(sky: Sky, d: Vec3) -> Vec3:
-    """What arrives from direction d (unit, pointing away from the scene)."""
-    sky = borrowed(sky)
+@inlined
+def _radiance(sky: Sky, u: float, v: float) -> Vec3:
+    """The picture at (u, v), bilinearly."""
     height, width = sky.pixels.shape[0], sky.pixels.shape[1]
-    if width == 1 and height == 1:
-        return _pixel(sky, 0, 0)
-    u, v = picture_coordinates(sky, d)
     x, y = math.floor(u * width - 0.5), math.floor(v * height - 0.5)
     fx, fy = u * width - 0.5 - x, v * height - 0.5 - y
     x0, y0 = int(x), int(y)
@@ -65,6 +61,12 @@ def sky_radiance(sky: Sky, d: Vec3) -> Vec3:
         lerp(lerp(a[1], b[1], fx), lerp(c[1], e[1], fx), fy),
         lerp(lerp(a[2], b[2], fx), lerp(c[2], e[2], fx), fy),
     )
+
+
+@inlined
+def _is_plain(sky: Sky) -> bool:
+    """The same everywhere: no angle needs to be known."""
+    return bool(sky.pixels.shape[0] == 1 and sky.pixels.shape[1] == 1)
 
 
 @inlined
@@ -79,17 +81,21 @@ def _cell_pdf(sky: Sky, row: int, column: int) -> float:
 
 
 @device
-def sky_pdf(sky: Sky, d: Vec3) -> float:
-    """The density by solid angle with which `sample_sky` gives d."""
+def sky_towards(sky: Sky, d: Vec3) -> tuple[Vec3, float]:
+    """What arrives from direction d (unit, pointing away from the scene), and the density by solid angle with
+    which `sample_sky` gives d."""
     sky = borrowed(sky)
+    if _is_plain(sky):
+        return _pixel(sky, 0, 0), _cell_pdf(sky, 0, 0)
     height, width = sky.pixels.shape[0], sky.pixels.shape[1]
     u, v = picture_coordinates(sky, d)
-    return _cell_pdf(sky, min(int(v * height), height - 1), min(int(u * width), width - 1))
+    pdf = _cell_pdf(sky, min(int(v * height), height - 1), min(int(u * width), width - 1))
+    return _radiance(sky, u, v), pdf
 
 
 @device
-def sample_sky(sky: Sky, u: float, v: float) -> tuple[Vec3, float]:
-    """(direction, its density by solid angle)."""
+def sample_sky(sky: Sky, u: float, v: float) -> tuple[Vec3, Vec3, float]:
+    """(direction, what arrives from there, the direction's density by solid angle)."""
     sky = borrowed(sky)
     width = sky.pixels.shape[1]
     row = find_interval(sky.row_cdf, u)
@@ -99,8 +105,12 @@ def sample_sky(sky: Sky, u: float, v: float) -> tuple[Vec3, float]:
     along = (v - columns[column]) / (float(columns[column + 1]) - float(columns[column]))
     cosine = lerp(sky.cos_edges[row], sky.cos_edges[row + 1], down)
     sine = math.sqrt(max(0.0, (1.0 - cosine) * (1.0 + cosine)))
-    c, s = cos_sin_turns((column + along) / width)
-    return turned(sky, (sine * s, cosine, -sine * c), 1.0), _cell_pdf(sky, row, column)
+    turns = (column + along) / width
+    c, s = cos_sin_turns(turns)
+    wi, pdf = turned(sky, (sine * s, cosine, -sine * c), 1.0), _cell_pdf(sky, row, column)
+    if _is_plain(sky):
+        return wi, _pixel(sky, 0, 0), pdf
+    return wi, _radiance(sky, turns, arccosine(cosine) * (1.0 / PI)), pdf
 
 
 @inlined

@@ -17,14 +17,13 @@ from tracer.kernels import bsdf, entry, inlined
 from tracer.kernels import sampler as s
 from tracer.kernels.borrow import borrowed
 from tracer.kernels.camera import camera_ray
-from tracer.kernels.environment import sky_radiance
 from tracer.kernels.intersection import MISS
 from tracer.kernels.layout import SceneArrays
 from tracer.kernels.lights import (
     NEARLY_ALL,
     emits_towards,
     emitter_pdf,
-    environment_pdf,
+    environment_towards,
     sample_light,
 )
 from tracer.kernels.mathematics import (
@@ -85,8 +84,8 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
         # The ray leaves the scene.
         if hit.triangle == MISS:
             if segment > 1 or not view.hide_environment:
-                weight = power_heuristic(pdf, environment_pdf(scene, d))
-                radiance = add(radiance, scale(mul(beta, sky_radiance(scene.sky, d)), weight))
+                arriving, other_pdf = environment_towards(scene, d)
+                radiance = add(radiance, scale(mul(beta, arriving), power_heuristic(pdf, other_pdf)))
             break
 
         wo = scale(d, -1.0)
@@ -117,17 +116,17 @@ def trace_path(scene: SceneArrays, o: Vec3, d: Vec3, key: np.uint32, index: np.u
 
         # Light that arrives directly.
         pair = s.FIRST_BOUNCE + (segment - 1) * s.PAIRS_PER_BOUNCE
-        which_light, which_lobe = s.sample_pair(key, index, pair + s.CHOICES)
+        which_light, which_lobe, light_u, light_v, u, v, _, _ = s.sample_pairs(key, index, pair)
         frame = frame_of(surface.shading_n)
         local_wo = to_local(frame, wo)
         if has_lights:
             next_key = s.combine(sample_key, np.uint32(segment + 1))
-            u, v = s.sample_pair(key, index, pair + s.LIGHT)
-            direct = direct_light(scene, surface, medium, frame, local_wo, next_key, which_light, u, v)
+            direct = direct_light(
+                scene, surface, medium, frame, local_wo, next_key, which_light, light_u, light_v
+            )
             radiance = add(radiance, mul(beta, direct))
 
         # On to the next surface.
-        u, v = s.sample_pair(key, index, pair + s.BSDF)
         bounce = bsdf.sample(surface.bsdf, local_wo, which_lobe, u, v)
         if not bounce.pdf > 0.0:
             break
@@ -227,7 +226,6 @@ def render(scene: SceneArrays, film: NDArray[np.float64], x: int, y: int, first:
             key = s.pixel_key(view.seed, view.frame, x + column, y + row)
             for sample in range(first, first + count):
                 index = np.uint32(sample)
-                dx, dy = s.sample_pair(key, index, s.PIXEL)
-                u, v = s.sample_pair(key, index, s.LENS)
+                dx, dy, u, v, _, _, _, _ = s.sample_pairs(key, index, s.FIRST_PAIR)
                 o, d = camera_ray(view, x + column + dx, y + row + dy, u, v)
                 _add_sample(film[row, column], trace_path(scene, o, d, key, index))

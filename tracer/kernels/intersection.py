@@ -12,14 +12,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracer.kernels import device, inlined
 from tracer.kernels.borrow import borrowed
 from tracer.kernels.bvh_build import MAX_DEPTH
 from tracer.kernels.layout import Bvh, as_int
 from tracer.kernels.mathematics import Vec3
-from tracer.kernels.simd import LANES, Float8, lane, local_array, lowest_bit
+from tracer.kernels.simd import LANES, flat, local_array, lowest_bit, store
 from tracer.kernels.wide import (
     Shear,
     candidates,
@@ -50,12 +49,14 @@ class Hit(NamedTuple):
 @inlined
 def hit_triangle(bvh: Bvh, block: int, i: int, o: Vec3, s: Shear) -> Hit:
     """The ray's hit with triangle i of a block at any t, also negative; MISS where it passes by."""
-    c = bvh.corners
+    c, first = bvh.corners, block * (9 * LANES) + i
+    x, y, z = first + s.kx * LANES, first + s.ky * LANES, first + s.kz * LANES
+    b, e = 3 * LANES, 6 * LANES  # from the first corner to the second and the third
     ox, oy, oz = o[s.kx], o[s.ky], o[s.kz]
-    az, bz, cz = c[block, s.kz, i] - oz, c[block, 3 + s.kz, i] - oz, c[block, 6 + s.kz, i] - oz
-    ax, ay = c[block, s.kx, i] - ox - s.sx * az, c[block, s.ky, i] - oy - s.sy * az
-    bx, by = c[block, 3 + s.kx, i] - ox - s.sx * bz, c[block, 3 + s.ky, i] - oy - s.sy * bz
-    cx, cy = c[block, 6 + s.kx, i] - ox - s.sx * cz, c[block, 6 + s.ky, i] - oy - s.sy * cz
+    az, bz, cz = flat(c, z) - oz, flat(c, z + b) - oz, flat(c, z + e) - oz
+    ax, ay = flat(c, x) - ox - s.sx * az, flat(c, y) - oy - s.sy * az
+    bx, by = flat(c, x + b) - ox - s.sx * bz, flat(c, y + b) - oy - s.sy * bz
+    cx, cy = flat(c, x + e) - ox - s.sx * cz, flat(c, y + e) - oy - s.sy * cz
     u = cx * by - cy * bx
     v = ax * cy - ay * cx
     w = bx * ay - by * ax
@@ -66,21 +67,21 @@ def hit_triangle(bvh: Bvh, block: int, i: int, o: Vec3, s: Shear) -> Hit:
         return Hit(MISS, 0.0, 0.0, 0.0)
     inverse = 1.0 / det
     t = (u * az + v * bz + w * cz) * s.sz * inverse
-    return Hit(as_int(bvh.members[block, i]), t, v * inverse, w * inverse)
+    return Hit(as_int(flat(bvh.members, block * LANES + i)), t, v * inverse, w * inverse)
 
 
 @inlined
-def _push(mask: int, near: Float8, children: NDArray[np.int32], waiting: Any, nears: Any, top: int) -> int:
-    """Puts the children of the mask on the stack (waiting, nears), the nearest on top; its new height."""
+def _push(bvh: Bvh, node: int, mask: int, near: Any, waiting: Any, nears: Any, top: int) -> int:
+    """Puts the node's children of the mask on the stack (waiting, nears), nearest on top; its new height."""
     base = top
     while mask != 0:
         i = lowest_bit(mask)
         mask &= mask - 1
-        t, at = lane(near, i), top
+        t, at = near[i], top
         while at > base and nears[at - 1] < t:
             nears[at], waiting[at] = nears[at - 1], waiting[at - 1]
             at -= 1
-        nears[at], waiting[at] = t, children[i]
+        nears[at], waiting[at] = t, flat(bvh.children, node * LANES + i)
         top += 1
     return top
 
@@ -102,27 +103,36 @@ def closest_hit(bvh: Bvh, o: Vec3, d: Vec3, t_min: float, after: int, t_max: flo
     ray = wide_ray(bvh, o, d, inverse, shear, start)
     limit = limit_of(ray, t_max)
     waiting, nears = local_array(np.int32, STACK), local_array(np.float32, STACK)
-    waiting[0], nears[0] = np.int32(0), np.float32(0.0)
-    top = 1
-    while top > 0:
-        top -= 1
-        if nears[top] > limit:
-            continue
-        child = as_int(waiting[top])
+    entered = local_array(np.float32, LANES)
+    top, child = 0, 0
+    while True:
         if child >= 0:
-            mask, near = enter_boxes(bvh, child, d, ray, limit)
-            top = _push(mask, near, bvh.children[child], waiting, nears, top)
-            continue
-        mask = candidates(bvh, ~child, shear, ray, limit)
-        while mask != 0:
-            hit = hit_triangle(bvh, ~child, lowest_bit(mask), o, shear)
-            mask &= mask - 1
-            if hit.triangle == MISS or hit.t < t_min or (hit.t == t_min and hit.triangle <= after):
+            mask, near = enter_boxes(bvh, child, ray, limit)
+            if mask != 0:
+                # Straight on to the nearest; most nodes have only one child that the ray enters.
+                if mask & (mask - 1) == 0:
+                    child = as_int(flat(bvh.children, child * LANES + lowest_bit(mask)))
+                    continue
+                store(entered, near)
+                top = _push(bvh, child, mask, entered, waiting, nears, top) - 1
+                child = as_int(waiting[top])
                 continue
-            if hit.t < best.t or (hit.t == best.t and 0 <= hit.triangle < best.triangle):
-                best = hit
-                limit = limit_of(ray, hit.t)
-    return best
+        else:
+            mask = candidates(bvh, ~child, shear, ray, limit)
+            while mask != 0:
+                hit = hit_triangle(bvh, ~child, lowest_bit(mask), o, shear)
+                mask &= mask - 1
+                if hit.triangle == MISS or hit.t < t_min or (hit.t == t_min and hit.triangle <= after):
+                    continue
+                if hit.t < best.t or (hit.t == best.t and 0 <= hit.triangle < best.triangle):
+                    best = hit
+                    limit = limit_of(ray, hit.t)
+        while top > 0 and nears[top - 1] > limit:
+            top -= 1
+        if top == 0:
+            return best
+        top -= 1
+        child = as_int(waiting[top])
 
 
 @device
@@ -143,9 +153,9 @@ def occluded(bvh: Bvh, o: Vec3, d: Vec3, t_max: float) -> bool:
         top -= 1
         child = as_int(waiting[top])
         if child >= 0:
-            mask, _ = enter_boxes(bvh, child, d, ray, limit)
+            mask, _ = enter_boxes(bvh, child, ray, limit)
             while mask != 0:
-                waiting[top] = bvh.children[child, lowest_bit(mask)]
+                waiting[top] = flat(bvh.children, child * LANES + lowest_bit(mask))
                 mask &= mask - 1
                 top += 1
             continue

@@ -25,6 +25,7 @@ SHAPE = np.dtype(
     [
         ("material", "<i8"),
         ("first_vertex", "<i8"),
+        ("end_triangle", "<i8"),
         ("normals", "<i8"),
         ("tangents", "<i8"),
         ("uv0", "<i8"),
@@ -32,7 +33,8 @@ SHAPE = np.dtype(
         ("colors", "<i8"),
     ]
 )
-"""One mesh in one place. normals ... colors: where its first vertex's values are; -1 where it has none."""
+"""One mesh in one place. Its triangles are those from the end of the shape before to its own end_triangle.
+normals ... colors: where its first vertex's values are; -1 where it has none."""
 
 MATERIAL = np.dtype(
     [
@@ -54,6 +56,7 @@ MATERIAL = np.dtype(
         ("emits", "<i8"),
         ("transmits", "<i8"),
         ("bends", "<i8"),
+        ("lambertian", "<i8"),
         ("base_color_texture", "<i8"),
         ("metallic_roughness_texture", "<i8"),
         ("emissive_texture", "<i8"),
@@ -64,7 +67,7 @@ MATERIAL = np.dtype(
     ]
 )
 """Textures are indices into Textures.uses; -1 for none. ior and absorption (per unit of length): of what
-fills a closed surface that bends light."""
+fills a closed surface that bends light. lambertian: nothing mirrors and nothing passes."""
 
 TEXTURE_USE = np.dtype([("image", "<i8"), ("texcoord", "<i8"), ("srgb", "<i8"), ("transform", "<f8", 6)])
 
@@ -138,16 +141,30 @@ class Geometry(NamedTuple):
     positions: NDArray[np.float32]
 
 
-class Surfaces(NamedTuple):
-    """What triangles are made of. shape_of (t,) int32 names a triangle's row of shapes."""
+GROUP = 8
+"""Triangles that share a hint of which shape they are of."""
 
-    shape_of: NDArray[np.int32]
+
+class Surfaces(NamedTuple):
+    """What triangles are made of. shape_hints (t / GROUP,) int32: the row of shapes of each group's first
+    triangle; see shape_of."""
+
+    shape_hints: NDArray[np.int32]
     shapes: Records
     materials: Records
     normals: NDArray[np.float32]
     tangents: NDArray[np.float32]
     uvs: NDArray[np.float32]
     colors: NDArray[np.float32]
+
+
+@inlined
+def shape_of(surfaces: Surfaces, triangle: int) -> int:
+    """The row of shapes that a triangle belongs to. Kept for each triangle it would be four bytes more."""
+    shape = as_int(surfaces.shape_hints[triangle // GROUP])
+    while triangle >= surfaces.shapes[shape].end_triangle:
+        shape += 1
+    return shape
 
 
 class Textures(NamedTuple):
@@ -168,13 +185,13 @@ class Lights(NamedTuple):
 
     choice (3,) float64: probabilities of sampling an emissive triangle, a punctual light, the environment.
     emitters (e,) int32: triangles; emitter_cdf (e + 1,) float64 over them, by power.
-    emitter_pdf (t,) float64: probability per area of a triangle's points; (1,) where nothing emits.
+    emitter_pdf (t,) float32: probability per area of a triangle's points; (1,) where nothing emits.
     """
 
     choice: NDArray[np.float64]
     emitters: NDArray[np.int32]
     emitter_cdf: NDArray[np.float64]
-    emitter_pdf: NDArray[np.float64]
+    emitter_pdf: NDArray[np.float32]
     punctual: Records
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracer.kernels import entry, inlined
-from tracer.kernels.environment import find_interval, sample_sky, sky_pdf, sky_radiance
-from tracer.kernels.layout import Record, SceneArrays, as_int
+from tracer.kernels.environment import find_interval, sample_sky, sky_towards
+from tracer.kernels.layout import Record, SceneArrays, as_int, shape_of
 from tracer.kernels.mathematics import Vec3, cross, dot, length, luminance, scale, sub, vector
 from tracer.kernels.surface import Place, emission_at, opacity_at, place_at, spawn, vertex
 from tracer.scene import LightKind
@@ -50,8 +50,8 @@ def sample_light(scene: SceneArrays, point: Vec3, choice: float, u: float, v: fl
         index = min(int(choice / p[PUNCTUAL] * len(lights)), len(lights) - 1)
         return _sample_punctual(lights[index], point, p[PUNCTUAL] / len(lights))
     if p[SKY] > 0.0:
-        wi, pdf = sample_sky(scene.sky, u, v)
-        return LightSample(wi, wi, True, sky_radiance(scene.sky, wi), pdf * p[SKY], False)
+        wi, radiance, pdf = sample_sky(scene.sky, u, v)
+        return LightSample(wi, wi, True, radiance, pdf * p[SKY], False)
     return LightSample(point, point, True, (0.0, 0.0, 0.0), 0.0, False)
 
 
@@ -81,7 +81,7 @@ def _sample_emitter(scene: SceneArrays, point: Vec3, choice: float, u: float, v:
 def emits_towards(scene: SceneArrays, triangle: int, cosine: float) -> bool:
     """Whether an emissive triangle shines to where its normal makes an angle of this cosine."""
     surfaces = scene.surfaces
-    material = surfaces.materials[surfaces.shapes[surfaces.shape_of[triangle]].material]
+    material = surfaces.materials[surfaces.shapes[shape_of(surfaces, triangle)].material]
     return cosine > 0.0 or (material.double_sided != 0 and cosine < 0.0)
 
 
@@ -118,12 +118,10 @@ def emitter_pdf(scene: SceneArrays, triangle: int, place: Place, wi: Vec3, dista
 
 
 @inlined
-def environment_pdf(scene: SceneArrays, wi: Vec3) -> float:
-    """The density with which `sample_light` gives the direction wi into the environment."""
-    if scene.lights.choice[SKY] == 0.0:
-        return 0.0
-    pdf: float = scene.lights.choice[SKY] * sky_pdf(scene.sky, wi)
-    return pdf
+def environment_towards(scene: SceneArrays, d: Vec3) -> tuple[Vec3, float]:
+    """What the environment sends from direction d, and the density with which `sample_light` gives d."""
+    radiance, pdf = sky_towards(scene.sky, d)
+    return radiance, scene.lights.choice[SKY] * pdf
 
 
 @entry
@@ -145,5 +143,5 @@ def emitter_powers(
                 if b1 + b2 > 1.0:
                     b1, b2 = 1.0 - b1, 1.0 - b2
                 total += luminance(emission_at(scene, triangle, b1, b2)) / (steps * steps)
-        material = surfaces.materials[surfaces.shapes[surfaces.shape_of[triangle]].material]
+        material = surfaces.materials[surfaces.shapes[shape_of(surfaces, triangle)].material]
         powers[i] = areas[i] * total * (2.0 if material.double_sided else 1.0)

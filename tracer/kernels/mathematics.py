@@ -107,17 +107,18 @@ def to_world(frame: Frame, v: Vec3) -> Vec3:
 def cos_sin_turns(turns: float) -> tuple[float, float]:
     """(cos, sin) of 2 pi * turns; error below 3e-16 for a few turns.
 
-    The nearest quarter turn is taken off exactly; Taylor series (Horner) on the remaining [-pi/4, pi/4].
+    The nearest quarter turn is taken off exactly; Taylor series (Horner) on the remaining [-pi/4, pi/4]. Its
+    coefficients are multiplied: a division costs as much as ten multiplications.
     """
     quarter = math.floor(4.0 * turns + 0.5)
     x = (turns - 0.25 * quarter) * (2.0 * PI)
     y = x * x
-    s = 1.0 - y / 156.0 * (1.0 - y / 210.0 * (1.0 - y / 272.0))
-    s = 1.0 - y / 20.0 * (1.0 - y / 42.0 * (1.0 - y / 72.0 * (1.0 - y / 110.0 * s)))
-    s = x * (1.0 - y / 6.0 * s)
-    c = 1.0 - y / 132.0 * (1.0 - y / 182.0 * (1.0 - y / 240.0))
-    c = 1.0 - y / 12.0 * (1.0 - y / 30.0 * (1.0 - y / 56.0 * (1.0 - y / 90.0 * c)))
-    c = 1.0 - y / 2.0 * c
+    s = 1.0 - y * (1.0 / 156.0) * (1.0 - y * (1.0 / 210.0) * (1.0 - y * (1.0 / 272.0)))
+    s = 1.0 - y * (1.0 / 72.0) * (1.0 - y * (1.0 / 110.0) * s)
+    s = x * (1.0 - y * (1.0 / 6.0) * (1.0 - y * (1.0 / 20.0) * (1.0 - y * (1.0 / 42.0) * s)))
+    c = 1.0 - y * (1.0 / 132.0) * (1.0 - y * (1.0 / 182.0) * (1.0 - y * (1.0 / 240.0)))
+    c = 1.0 - y * (1.0 / 56.0) * (1.0 - y * (1.0 / 90.0) * c)
+    c = 1.0 - y * 0.5 * (1.0 - y * (1.0 / 12.0) * (1.0 - y * (1.0 / 30.0) * c))
     turn = int(quarter) & 3
     if turn == 0:
         return c, s
@@ -169,11 +170,11 @@ def exponential(x: float) -> float:
     """e^x for x <= 0; relative error below 1e-12. Taylor's series for x / 4096, squared twelve times."""
     if x < -700.0:
         return 0.0
-    y = x / 4096.0
-    e = 1.0 + y / 7.0 * (
-        1.0 + y / 8.0 * (1.0 + y / 9.0 * (1.0 + y / 10.0 * (1.0 + y / 11.0 * (1.0 + y / 12.0))))
-    )
-    e = 1.0 + y * (1.0 + y / 2.0 * (1.0 + y / 3.0 * (1.0 + y / 4.0 * (1.0 + y / 5.0 * (1.0 + y / 6.0 * e)))))
+    y = x * (1.0 / 4096.0)
+    e = 1.0 + y * (1.0 / 10.0) * (1.0 + y * (1.0 / 11.0) * (1.0 + y * (1.0 / 12.0)))
+    e = 1.0 + y * (1.0 / 7.0) * (1.0 + y * (1.0 / 8.0) * (1.0 + y * (1.0 / 9.0) * e))
+    e = 1.0 + y * (1.0 / 4.0) * (1.0 + y * (1.0 / 5.0) * (1.0 + y * (1.0 / 6.0) * e))
+    e = 1.0 + y * (1.0 + y * (1.0 / 2.0) * (1.0 + y * (1.0 / 3.0) * e))
     for _ in range(12):
         e *= e
     return e

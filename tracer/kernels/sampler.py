@@ -11,15 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from tracer.kernels import device, inlined
+from tracer.kernels.words import Eight, Word8, alternating, lane_numbers, reversed_bits, units, words
 
-# Which pair serves what. A bounce has PAIRS_PER_BOUNCE of its own.
-PIXEL = 0
-LENS = 1
+# Which pair serves what. Pairs 0 and 1: the point of the pixel, the point of the lens. A bounce has three
+# pairs of its own: (which light, which lobe), the light's point, the lobe's direction.
+FIRST_PAIR = 0
 FIRST_BOUNCE = 2
 PAIRS_PER_BOUNCE = 3
-CHOICES = 0  # (which light, which lobe)
-LIGHT = 1
-BSDF = 2
 
 U16, U8, U4, U2, U1 = np.uint32(16), np.uint32(8), np.uint32(4), np.uint32(2), np.uint32(1)
 M8, M4 = np.uint32(0x00FF00FF), np.uint32(0x0F0F0F0F)
@@ -60,41 +58,44 @@ def pixel_key(seed: int, frame: int, x: int, y: int) -> np.uint32:
 
 
 @inlined
-def reverse_bits(x: np.uint32) -> np.uint32:
-    x = np.uint32((x << U16) | (x >> U16))
-    x = np.uint32(((x & M8) << U8) | ((x >> U8) & M8))
-    x = np.uint32(((x & M4) << U4) | ((x >> U4) & M4))
-    x = np.uint32(((x & M2) << U2) | ((x >> U2) & M2))
-    return np.uint32(((x & M1) << U1) | ((x >> U1) & M1))
-
-
-@inlined
-def scramble_reversed(x: np.uint32, seed: np.uint32) -> np.uint32:
+def scramble_reversed(x: Word8, seed: Word8) -> Word8:
     """Nested uniform (Owen) scrambling of a number whose bits are reversed: the last digit comes first."""
-    x = np.uint32(x ^ np.uint32(x * LK1))
-    x = np.uint32(x + seed)
-    x = np.uint32(x * np.uint32((seed >> U16) | U1))
-    x = np.uint32(x ^ np.uint32(x * LK2))
-    return np.uint32(x ^ np.uint32(x * LK3))
+    x = x ^ (x * words(LK1))
+    x = x + seed
+    x = x * ((seed >> words(U16)) | words(U1))
+    x = x ^ (x * words(LK2))
+    return x ^ (x * words(LK3))
 
 
 @inlined
-def sobol_second_reversed(index: np.uint32) -> np.uint32:
+def sobol_second_reversed(index: Word8) -> Word8:
     """The bits of dimension 1 of the Sobol sequence, reversed: the Pascal matrix modulo 2 times index."""
-    x = np.uint32(index ^ (index >> U16))
-    x = np.uint32(x ^ ((x >> U8) & M8))
-    x = np.uint32(x ^ ((x >> U4) & M4))
-    x = np.uint32(x ^ ((x >> U2) & M2))
-    return np.uint32(x ^ ((x >> U1) & M1))
+    x = index ^ (index >> words(U16))
+    x = x ^ ((x >> words(U8)) & words(M8))
+    x = x ^ ((x >> words(U4)) & words(M4))
+    x = x ^ ((x >> words(U2)) & words(M2))
+    return x ^ ((x >> words(U1)) & words(M1))
 
 
 @inlined
-def sample_pair(key: np.uint32, index: np.uint32, pair: int) -> tuple[float, float]:
-    """Two numbers in [0, 1) for sample `index` of the pixel with this key."""
-    key = combine(key, np.uint32(pair))
+def _mix(x: Word8) -> Word8:
+    """`mix` in each lane."""
+    x = (x ^ (x >> words(U16))) * words(MIX1)
+    x = (x ^ (x >> words(MIX_SHIFT))) * words(MIX2)
+    return x ^ (x >> words(U16))
+
+
+@inlined
+def sample_pairs(key: np.uint32, index: np.uint32, pair: int) -> Eight:
+    """The pairs of numbers in [0, 1) from number `pair` on, four of them, of sample `index` of the pixel with
+    this key. One lane for each number: all eight cost less than two would alone."""
+    lane = lane_numbers()
+    own_pair = (lane >> words(U1)) + words(np.uint32(pair))
+    # `combine` of the pixel's key with each pair's number.
+    keys = _mix(_mix(own_pair + words(COMBINE)) ^ words(np.uint32(key * MIX2 + COMBINE)))
     # Shuffled: Owen scrambling of the index itself permutes it within every aligned power of two.
-    index = reverse_bits(scramble_reversed(reverse_bits(index), key))
+    order = reversed_bits(scramble_reversed(reversed_bits(words(index)), keys))
     # Dimension 0 is the index with its bits reversed, which is how scramble_reversed wants it.
-    first = reverse_bits(scramble_reversed(index, mix(np.uint32(key + U1))))
-    second = reverse_bits(scramble_reversed(sobol_second_reversed(index), mix(np.uint32(key + U2))))
-    return np.float64(first) * TO_UNIT, np.float64(second) * TO_UNIT
+    points = alternating(order, sobol_second_reversed(order))
+    seeds = _mix(keys + words(U1) + (lane & words(U1)))
+    return units(reversed_bits(scramble_reversed(points, seeds)))

@@ -77,6 +77,21 @@ maximum: Callable[[Float8, Float8], Float8] = _choose(">")
 
 
 @intrinsic
+def _least(typing_context: Any, a: Any, b: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(VECTOR, [VECTOR, VECTOR])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.minnum.v{LANES}f32")
+        return builder.call(function, arguments, fastmath=("nnan",))
+
+    return float8(float8, float8), generate
+
+
+least = cast(Callable[[Float8, Float8], Float8], _least)
+"""`minimum` of numbers that are no NaN, for what is put back where it came from: of a choice LLVM makes a
+masked store there, which costs some processors twenty times as much."""
+
+
+@intrinsic
 def _at_most(typing_context: Any, a: Any, b: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         lanes = builder.fcmp_ordered("<=", *arguments)
@@ -87,6 +102,20 @@ def _at_most(typing_context: Any, a: Any, b: Any) -> Any:
 
 at_most = cast(Callable[[Float8, Float8], int], _at_most)
 """The mask of the lanes in which a <= b; never those with a NaN."""
+
+
+@intrinsic
+def _absolute(typing_context: Any, vector: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(VECTOR, [VECTOR])
+        return builder.call(
+            cgutils.get_or_insert_function(builder.module, kind, f"llvm.fabs.v{LANES}f32"), arguments
+        )
+
+    return float8(float8), generate
+
+
+absolute = cast(Callable[[Float8], Float8], _absolute)
 
 
 @intrinsic
@@ -118,14 +147,72 @@ load = cast(Callable[[NDArray[np.float32], int], Float8], _load)
 
 
 @intrinsic
-def _lane(typing_context: Any, vector: Any, index: Any) -> Any:
+def _store(typing_context: Any, places: Any, vector: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        return builder.extract_element(arguments[0], builder.trunc(arguments[1], INDEX))
+        builder.store(arguments[1], builder.bitcast(arguments[0], VECTOR.as_pointer()), align=4)
+        return context.get_dummy_value()
 
-    return types.float32(float8, types.int64), generate
+    return types.void(places, float8), generate
 
 
-lane = cast(Callable[[Float8, int], np.float32], _lane)
+store = cast(Callable[[Any, Float8], None], _store)
+"""Puts the lanes into the first eight places of a local_array."""
+
+
+@intrinsic
+def _put(typing_context: Any, values: Any, first: Any, vector: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, arguments[0])
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), VECTOR.as_pointer())
+        builder.store(arguments[2], place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64, float8), generate
+
+
+put = cast(Callable[[NDArray[np.float32], int, Float8], None], _put)
+"""values[first : first + 8] = the lanes, as `load` reads them. Nothing checks the bounds."""
+
+
+@intrinsic
+def _swapped_halves(typing_context: Any, vector: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        order = [(lane + LANES // 2) % LANES for lane in range(LANES)]
+        return builder.shuffle_vector(
+            arguments[0], arguments[0], ir.Constant(ir.VectorType(INDEX, LANES), order)
+        )
+
+    return float8(float8), generate
+
+
+swapped_halves = cast(Callable[[Float8], Float8], _swapped_halves)
+"""Lanes 4 to 7, then lanes 0 to 3."""
+
+
+@intrinsic
+def _first_three(typing_context: Any, vector: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        lanes = [builder.extract_element(arguments[0], INDEX(lane)) for lane in range(3)]
+        return context.make_tuple(builder, sig.return_type, lanes)
+
+    return types.UniTuple(types.float32, 3)(float8), generate
+
+
+first_three = cast(Callable[[Float8], tuple[np.float32, np.float32, np.float32]], _first_three)
+
+
+@intrinsic
+def _flat(typing_context: Any, values: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, arguments[0])
+        return builder.load(builder.gep(array.data, [arguments[1]]))
+
+    return values.dtype(values, types.int64), generate
+
+
+flat = cast(Callable[[NDArray[Any], int], Any], _flat)
+"""One element of a C-contiguous array as if it were flat, without the multiplications by strides that Numba
+makes for each dimension. Nothing checks the bounds."""
 
 
 @intrinsic

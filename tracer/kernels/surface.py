@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracer.kernels import inlined
-from tracer.kernels.bsdf import Bsdf, make_bsdf
-from tracer.kernels.layout import Geometry, Record, SceneArrays, Surfaces, Textures
+from tracer.kernels.bsdf import Bsdf, lambertian, make_bsdf
+from tracer.kernels.layout import Geometry, Record, SceneArrays, Surfaces, Textures, shape_of
 from tracer.kernels.mathematics import Vec3, add, cross, dot, normalize, scale, sub, vector
 from tracer.kernels.textures import TexCoords, look_up, textured
 from tracer.scene import AlphaMode
@@ -86,9 +86,8 @@ def local_corners(geometry: Geometry, shape: Record, triangle: int) -> tuple[int
 
 @inlined
 def texture_coordinates(
-    geometry: Geometry, surfaces: Surfaces, triangle: int, b1: float, b2: float
+    geometry: Geometry, surfaces: Surfaces, shape: Record, triangle: int, b1: float, b2: float
 ) -> TexCoords:
-    shape = surfaces.shapes[surfaces.shape_of[triangle]]
     i0, i1, i2 = local_corners(geometry, shape, triangle)
     u0, v0 = uv_at(surfaces, shape.uv0, i0, i1, i2, b1, b2)
     u1, v1 = uv_at(surfaces, shape.uv1, i0, i1, i2, b1, b2)
@@ -100,13 +99,13 @@ def base_color_at(
     geometry: Geometry,
     surfaces: Surfaces,
     textures: Textures,
+    shape: Record,
     triangle: int,
     b1: float,
     b2: float,
     at: TexCoords,
 ) -> tuple[Vec3, float]:
     """(colour, alpha): factor x texture x COLOR_0. Colours are at most 1, so that nothing reflects more."""
-    shape = surfaces.shapes[surfaces.shape_of[triangle]]
     factor = surfaces.materials[shape.material].base_color
     r, g, b, a = factor[0], factor[1], factor[2], factor[3]
     use = surfaces.materials[shape.material].base_color_texture
@@ -128,11 +127,12 @@ def base_color_at(
 def opacity_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> float:
     """The share of light that the surface stops: glTF's alphaMode."""
     surfaces = scene.surfaces
-    material = surfaces.materials[surfaces.shapes[surfaces.shape_of[triangle]].material]
+    shape = surfaces.shapes[shape_of(surfaces, triangle)]
+    material = surfaces.materials[shape.material]
     if material.alpha_mode == OPAQUE:
         return 1.0
-    at = texture_coordinates(scene.geometry, surfaces, triangle, b1, b2)
-    _, alpha = base_color_at(scene.geometry, surfaces, scene.textures, triangle, b1, b2, at)
+    at = texture_coordinates(scene.geometry, surfaces, shape, triangle, b1, b2)
+    _, alpha = base_color_at(scene.geometry, surfaces, scene.textures, shape, triangle, b1, b2, at)
     if material.alpha_mode == MASK:
         return 1.0 if alpha >= material.alpha_cutoff else 0.0
     return alpha
@@ -142,11 +142,12 @@ def opacity_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> float
 def emission_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> Vec3:
     """Radiance that leaves a point of an emissive triangle, whatever the side."""
     surfaces = scene.surfaces
-    material = surfaces.materials[surfaces.shapes[surfaces.shape_of[triangle]].material]
+    shape = surfaces.shapes[shape_of(surfaces, triangle)]
+    material = surfaces.materials[shape.material]
     factor = vector(material.emissive)
     if material.emissive_texture < 0:
         return factor
-    at = texture_coordinates(scene.geometry, surfaces, triangle, b1, b2)
+    at = texture_coordinates(scene.geometry, surfaces, shape, triangle, b1, b2)
     return textured(scene.textures, material.emissive_texture, at, factor)
 
 
@@ -154,11 +155,15 @@ def emission_at(scene: SceneArrays, triangle: int, b1: float, b2: float) -> Vec3
 def surface_at(scene: SceneArrays, triangle: int, b1: float, b2: float, wo: Vec3) -> Surface:
     """The surface as seen from direction wo."""
     geometry, surfaces, textures = scene.geometry, scene.surfaces, scene.textures
-    shape = surfaces.shapes[surfaces.shape_of[triangle]]
+    shape = surfaces.shapes[shape_of(surfaces, triangle)]
     m = surfaces.materials[shape.material]
     place = place_at(geometry, triangle, b1, b2)
-    at = texture_coordinates(geometry, surfaces, triangle, b1, b2)
-    base, _ = base_color_at(geometry, surfaces, textures, triangle, b1, b2, at)
+    at = texture_coordinates(geometry, surfaces, shape, triangle, b1, b2)
+    base, _ = base_color_at(geometry, surfaces, textures, shape, triangle, b1, b2, at)
+    n = shading_normal(scene, shape, triangle, b1, b2, place.n, at, wo)
+    front = dot(place.n, wo) > 0.0
+    if m.lambertian:
+        return Surface(place, n, front, shape.material, base, lambertian(base))
     metallic, roughness = m.metallic, m.roughness
     if m.metallic_roughness_texture >= 0:
         texel = look_up(textures, m.metallic_roughness_texture, at)
@@ -170,8 +175,6 @@ def surface_at(scene: SceneArrays, triangle: int, b1: float, b2: float, wo: Vec3
     transmission, eta = m.transmission, 0.0
     if m.transmission_texture >= 0:
         transmission *= look_up(textures, m.transmission_texture, at)[0]
-    n = shading_normal(scene, triangle, b1, b2, place.n, at, wo)
-    front = dot(place.n, wo) > 0.0
     if m.bends:
         eta = m.ior if front else 1.0 / m.ior
     return Surface(
@@ -188,11 +191,17 @@ def surface_at(scene: SceneArrays, triangle: int, b1: float, b2: float, wo: Vec3
 
 @inlined
 def shading_normal(
-    scene: SceneArrays, triangle: int, b1: float, b2: float, n: Vec3, at: TexCoords, wo: Vec3
+    scene: SceneArrays,
+    shape: Record,
+    triangle: int,
+    b1: float,
+    b2: float,
+    n: Vec3,
+    at: TexCoords,
+    wo: Vec3,
 ) -> Vec3:
     """The interpolated normal, bent by the normal texture, on wo's side. n: the triangle's own."""
     surfaces = scene.surfaces
-    shape = surfaces.shapes[surfaces.shape_of[triangle]]
     i0, i1, i2 = local_corners(scene.geometry, shape, triangle)
     smooth = n
     if shape.normals >= 0:
@@ -203,7 +212,7 @@ def shading_normal(
     material = surfaces.materials[shape.material]
     bent = smooth
     if material.normal_texture >= 0:
-        bent = _bent(scene, triangle, b1, b2, smooth, at)
+        bent = _bent(scene, shape, triangle, b1, b2, smooth, at)
     if dot(smooth, wo) < 0.0:
         smooth, bent = scale(smooth, -1.0), scale(bent, -1.0)
     return bent if dot(bent, wo) > 0.0 else smooth
@@ -222,10 +231,11 @@ def _interpolated(
 
 
 @inlined
-def _bent(scene: SceneArrays, triangle: int, b1: float, b2: float, n: Vec3, at: TexCoords) -> Vec3:
+def _bent(
+    scene: SceneArrays, shape: Record, triangle: int, b1: float, b2: float, n: Vec3, at: TexCoords
+) -> Vec3:
     """n as the normal texture wants it; n itself where there is no usable tangent."""
     geometry, surfaces = scene.geometry, scene.surfaces
-    shape = surfaces.shapes[surfaces.shape_of[triangle]]
     material = surfaces.materials[shape.material]
     i0, i1, i2 = local_corners(geometry, shape, triangle)
     sign = 1.0

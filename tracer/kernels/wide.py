@@ -14,7 +14,7 @@ import numpy as np
 from tracer.kernels import inlined
 from tracer.kernels.layout import Bvh
 from tracer.kernels.mathematics import Vec3
-from tracer.kernels.simd import LANES, Float8, at_most, load, maximum, minimum, splat
+from tracer.kernels.simd import LANES, Float8, absolute, at_most, load, maximum, minimum, splat
 
 WIDER = 1.0 + 2.0**-20
 """Covers the rounding of a distance to float32, and of comparing it."""
@@ -22,6 +22,8 @@ ROUNDING = 2.0**-20
 """Error of a coordinate that is moved to the ray's start and sheared, relative to the largest coordinate of
 all: seven roundings to float32, each of at most 2^-24 of one, two or four times that."""
 HUGE = 1e30
+HIGHER = 3 * LANES
+"""From the lower sides of a node's boxes to the higher ones."""
 
 Wide3 = tuple[Float8, Float8, Float8]
 
@@ -39,9 +41,11 @@ class Shear(NamedTuple):
 
 class WideRay(NamedTuple):
     """A ray in every lane. It begins at `start`, where it enters the scene: seen from far away float32 would
-    have no digits left for the scene itself. o and inverse by axis; sheared_o and shear as Shear has them."""
+    have no digits left for the scene itself. o and inverse by axis; sheared_o and shear as Shear has them.
+    near: where in a node's boxes the sides are that it passes first, 0 for the lower ones."""
 
     start: float
+    near: tuple[int, int, int]
     o: Wide3
     inverse: Wide3
     sheared_o: Wide3
@@ -73,8 +77,17 @@ def shear_of(d: Vec3, inverse: Vec3) -> Shear:
 
 
 @inlined
+def _contains(bvh: Bvh, o: Vec3) -> bool:
+    b = bvh.bounds
+    x, y, z = o
+    return bool(b[0] <= x <= b[3] and b[1] <= y <= b[4] and b[2] <= z <= b[5])
+
+
+@inlined
 def enter_scene(bvh: Bvh, o: Vec3, inverse: Vec3) -> float:
     """Where the ray enters the bounds of everything, at least 0; infinity where it misses them."""
+    if _contains(bvh, o):
+        return 0.0
     near, far = 0.0, math.inf
     for axis in range(3):
         t0, t1 = (
@@ -96,6 +109,7 @@ def wide_ray(bvh: Bvh, o: Vec3, d: Vec3, inverse: Vec3, s: Shear, start: float) 
     error = ROUNDING * bvh.bounds[6]
     return WideRay(
         start,
+        (_first_side(d[0]), _first_side(d[1]), _first_side(d[2])),
         (wide(p[0]), wide(p[1]), wide(p[2])),
         (wide(inverse[0]), wide(inverse[1]), wide(inverse[2])),
         (wide(p[s.kx]), wide(p[s.ky]), wide(p[s.kz])),
@@ -112,27 +126,26 @@ def limit_of(ray: WideRay, t: float) -> np.float32:
 
 
 @inlined
-def _is_negative(x: float) -> bool:
+def _first_side(x: float) -> int:
     """Also of -0.0, whose inverse is negative."""
-    return math.copysign(1.0, x) < 0.0
+    return HIGHER if math.copysign(1.0, x) < 0.0 else 0
 
 
 @inlined
-def enter_boxes(bvh: Bvh, node: int, d: Vec3, ray: WideRay, limit: np.float32) -> tuple[int, Float8]:
+def enter_boxes(bvh: Bvh, node: int, ray: WideRay, limit: np.float32) -> tuple[int, Float8]:
     """The mask of the node's boxes that the ray enters before limit, and where it enters each.
 
     Boxes were widened by more than the error of all this when they were built.
     """
-    lo, hi = node * (6 * LANES), node * (6 * LANES) + 3 * LANES
-    near_x, far_x = (hi, lo) if _is_negative(d[0]) else (lo, hi)
-    near_y, far_y = (hi, lo) if _is_negative(d[1]) else (lo, hi)
-    near_z, far_z = (hi, lo) if _is_negative(d[2]) else (lo, hi)
-    near = maximum((load(bvh.boxes, near_x) - ray.o[0]) * ray.inverse[0], wide(0.0))
-    near = maximum((load(bvh.boxes, near_y + LANES) - ray.o[1]) * ray.inverse[1], near)
-    near = maximum((load(bvh.boxes, near_z + 2 * LANES) - ray.o[2]) * ray.inverse[2], near)
-    far = minimum((load(bvh.boxes, far_x) - ray.o[0]) * ray.inverse[0], splat(limit))
-    far = minimum((load(bvh.boxes, far_y + LANES) - ray.o[1]) * ray.inverse[1], far)
-    far = minimum((load(bvh.boxes, far_z + 2 * LANES) - ray.o[2]) * ray.inverse[2], far)
+    x, y, z = node * (6 * LANES), node * (6 * LANES) + LANES, node * (6 * LANES) + 2 * LANES
+    near_x = (load(bvh.boxes, x + ray.near[0]) - ray.o[0]) * ray.inverse[0]
+    near_y = (load(bvh.boxes, y + ray.near[1]) - ray.o[1]) * ray.inverse[1]
+    near_z = (load(bvh.boxes, z + ray.near[2]) - ray.o[2]) * ray.inverse[2]
+    far_x = (load(bvh.boxes, x + (HIGHER - ray.near[0])) - ray.o[0]) * ray.inverse[0]
+    far_y = (load(bvh.boxes, y + (HIGHER - ray.near[1])) - ray.o[1]) * ray.inverse[1]
+    far_z = (load(bvh.boxes, z + (HIGHER - ray.near[2])) - ray.o[2]) * ray.inverse[2]
+    near = maximum(maximum(near_x, near_y), maximum(near_z, wide(0.0)))
+    far = minimum(minimum(far_x, far_y), minimum(far_z, splat(limit)))
     return at_most(near, far), near
 
 
@@ -152,16 +165,23 @@ def candidates(bvh: Bvh, block: int, s: Shear, ray: WideRay, limit: np.float32) 
     # its own rounding is less than half of that.
     size = maximum(_size(ax, ay), maximum(_size(bx, by), _size(cx, cy)))
     slack = size * wide(8.0 * ray.error) + wide(4.0 * ray.error * ray.error)
-    inside = at_most(wide(0.0) - slack, minimum(u, minimum(v, w)))
-    inside |= at_most(maximum(u, maximum(v, w)), slack)
-    # The hit lies between the nearest and the farthest corner along the ray's main axis.
+    least, most = minimum(u, minimum(v, w)), maximum(u, maximum(v, w))
+    inside = at_most(wide(0.0) - slack, least) | at_most(most, slack)
+    if inside == 0:
+        return 0
+    # The hit is at t = along / det, a mean of where the corners are along the ray; wanted from 0 to limit.
     at, bt, ct = az * sz, bz * sz, cz * sz
-    reached = at_most(minimum(at, minimum(bt, ct)) - wide(ray.error_t), splat(limit))
-    ahead = at_most(wide(0.0), maximum(at, maximum(bt, ct)) + wide(ray.error_t))
-    return inside & reached & ahead
+    along, det = u * at + v * bt + w * ct, u + v + w
+    edge = maximum(most, wide(0.0) - least)
+    farthest = maximum(absolute(at), maximum(absolute(bt), absolute(ct))) + wide(ray.error_t)
+    reach = minimum(splat(limit), farthest) * det
+    # Each product is off by edge error_t + slack farthest, det by 3 slack; and all are rounded.
+    doubt = edge * (wide(3.0 * ray.error_t) + farthest * wide(ROUNDING * 2.0)) + slack * farthest * wide(6.0)
+    behind = at_most(along, minimum(reach, wide(0.0)) - doubt)
+    beyond = at_most(maximum(reach, wide(0.0)) + doubt, along)
+    return inside & ~(behind | beyond)
 
 
 @inlined
 def _size(x: Float8, y: Float8) -> Float8:
-    zero = wide(0.0)
-    return maximum(maximum(x, zero - x), maximum(y, zero - y))
+    return maximum(absolute(x), absolute(y))
