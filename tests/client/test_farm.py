@@ -130,7 +130,7 @@ def test_a_dev_farm_survives_its_server_and_is_succeeded(embedded: Embedded) -> 
     old_server = embedded.server()
     kill(old_server)
     poll(lambda: embedded.server() != old_server, "another server is started")
-    assert json.loads(embedded.run("list", "--json")[0]) == {"frames": []}
+    assert json.loads(embedded.run("list", "--json")[0]) == {"sequences": [], "frames": []}
     assert embedded.record()["address"] == record["address"]
 
     second = embedded.start("dev")

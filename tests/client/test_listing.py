@@ -111,5 +111,5 @@ async def test_a_list_of_500_frames_is_one_request(
 
     monkeypatch.setattr(client_session, "_connect", counted)
     assert len(await rows(desk, "--limit", "1000")) == FRAMES
-    assert calls == ["list_workflow_executions"]
+    assert calls == ["list_workflow_executions"] * 2  # of sequences, and of frames
     assert FrameStatus.QUEUED in {row["status"] for row in await rows(desk)}
