@@ -681,6 +681,8 @@ class SequenceRun(Message):
     failures: dict[int, Failure] = {}
     """Why frames failed, of the first ones."""
     cancelled: Ranges = ()
+    parked: Ranges = ()
+    """Frames that waited for an operator when the last run ended: they are looked at again."""
     approved: bool = False
     paused: bool = False
     discard: bool = False

@@ -81,6 +81,8 @@ class FrameWindow:
                 await self._cancel_from_outside(number)  # what watches it sees its end
             else:
                 task.cancel()
+        for number in sorted(self._state.own - self._active.keys()):
+            await self._cancel_from_outside(number)  # of an earlier run, and not found again yet
         await asyncio.gather(*self._active.values(), return_exceptions=True)
 
     async def tell_pause(self) -> None:
@@ -92,7 +94,10 @@ class FrameWindow:
     async def retry(self) -> None:
         """Another try for every frame that waits for an operator, or has ended without a picture."""
         self._state.reopen()
-        await self._tell("retry", self._state.parked)
+        # Whether those of an earlier run of this workflow wait may not be known yet; a frame that does not
+        # wait takes no notice.
+        found_again = self._state.own - (self._active.keys() - self._watched)
+        await self._tell("retry", self._state.parked.keys() | found_again)
 
     def _any_ended(self) -> bool:
         return any(task.done() for task in self._active.values())

@@ -13,7 +13,8 @@ from tests.store.s3_server import BUCKET, running_server
 from tests.system.farm import ROOT, Farm, running_farm
 
 SCENE = ROOT / "scenes" / "cornell.gltf"
-OPTIONS = ("--size", "96x96", "--tile", "32", "--max-depth", "6", "--spp", "600")
+SAMPLES = 1500
+OPTIONS = ("--size", "96x96", "--tile", "32", "--max-depth", "6", "--spp", str(SAMPLES))
 """Nine tiles of some seconds each: long enough to be hit in the middle, whatever the machine."""
 
 

@@ -18,7 +18,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from settings import connect
 from store import layout
 from tests.system.bad_worker import POISON
-from tests.system.conftest import OPTIONS
+from tests.system.conftest import OPTIONS, SAMPLES
 from tests.system.farm import Farm, poll
 from tests.system.test_crashes import same_picture, submit
 from workflows import policies
@@ -93,7 +93,7 @@ def test_a_poison_tile_is_given_up_after_exactly_its_attempts(
     farm.tessera("retry", job, "--tile", POISON)
     same_picture(farm.wait_for_status(job, "completed", "failed_terminal"), undisturbed)
     assert farm.tessera("dead-letters")["dead_letters"] == []
-    film = next(film.key for film in farm.films() if POISON in film.key and "00000600" in film.key)
+    film = next(film.key for film in farm.films() if POISON in film.key and f"{SAMPLES:08d}" in film.key)
     assert (farm.folder / "poison.film").read_bytes() == farm.store.get(film)[0]
 
 

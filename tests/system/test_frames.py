@@ -13,7 +13,7 @@ import pytest
 from client.published import tile_area
 from settings import connect
 from store import layout
-from tests.system.conftest import SCENE
+from tests.system.conftest import SAMPLES, SCENE
 from tests.system.farm import Farm, poll
 from tests.system.test_crashes import same_picture, submit
 from workflows import policies
@@ -214,7 +214,7 @@ def test_a_tile_whose_film_is_damaged_before_the_end_is_rendered_again(
     farm.start_worker("tiles")
     job = submit(farm)
     finished = poll(
-        lambda: [film.key for film in farm.films() if layout.film_samples(film.key) == 600],
+        lambda: [film.key for film in farm.films() if layout.film_samples(film.key) == SAMPLES],
         "a tile is rendered",
     )[0]
     data = bytearray(farm.store.get(finished)[0])

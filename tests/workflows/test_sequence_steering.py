@@ -154,5 +154,5 @@ async def test_a_cancel_after_continue_as_new_ends_the_parked_frame_too(short_hi
         with pytest.raises(WorkflowFailureError):
             await handle.result()
         frame = client.get_workflow_handle(asked.frame(1).job_id)
-        assert (await frame.query(FrameWorkflow.status)).status is FrameStatus.CANCELLED
+        await wait_for(frame, lambda s: s.status is FrameStatus.CANCELLED, "it has ended as well")
     assert farm.letters == []
