@@ -6,6 +6,9 @@ SEED ?= 1
 FAULTS ?= 300
 FRAMES ?= 30
 
+# The tests of whole farms in which the store matters.
+ON_S3 := crashes.py faults.py frames.py zombie.py
+
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
@@ -41,7 +44,7 @@ lint: install ## ruff and mypy
 # Two at a time: many tests wait for a timeout or a server.
 test: lint ## lint, then all tests; those of whole farms on both stores
 	@$(BIN)/pytest -n 2 --dist loadfile
-	@$(BIN)/pytest -n 2 --dist loadfile tests/system --store s3
+	@$(BIN)/pytest -n 2 --dist loadfile --store s3 $(addprefix tests/system/test_,$(ON_S3))
 
 stress: install ## hand-overs and finalizers under kills, long form, on both stores (half an hour)
 	@for store in local s3; do \

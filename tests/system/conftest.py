@@ -13,7 +13,7 @@ from tests.store.s3_server import BUCKET, running_server
 from tests.system.farm import ROOT, Farm, running_farm
 
 SCENE = ROOT / "scenes" / "cornell.gltf"
-SAMPLES = 1500
+SAMPLES = 600
 OPTIONS = ("--size", "96x96", "--tile", "32", "--max-depth", "6", "--spp", str(SAMPLES))
 """Nine tiles of some seconds each: long enough to be hit in the middle, whatever the machine."""
 

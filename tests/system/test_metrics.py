@@ -63,7 +63,8 @@ def test_every_metric_of_dashboard_and_alerts_is_served(farm: Farm) -> None:
 def test_lost_workers_and_waiting_tiles_are_seen(farm: Farm) -> None:
     control, _ = start(farm, "control")
     _, first = start(farm, "tiles")
-    farm.tessera("submit", str(SCENE), *OPTIONS)
+    # Long enough that tiles are being rendered still when the server is killed.
+    farm.tessera("submit", str(SCENE), *OPTIONS, "--spp", "6000")
     farm.wait_for_films(2)
     kill(first)
     # Nobody renders, and the control worker knows: what waits, for how long, and whose frame it is.
