@@ -75,7 +75,7 @@ def test_commands_for_a_frame_that_runs(farm: Farm) -> None:
 def test_commands_for_a_dead_letter(farm: Farm) -> None:
     farm.start_worker("control")
     with restarted(farm, "segfault", "tiles"), restarted(farm, "segfault", "isolated"):
-        job = farm.tessera("submit", SCENE, *OPTIONS, "--spp", "60")["job_id"]
+        job = farm.tessera("submit", SCENE, *OPTIONS)["job_id"]
         farm.wait_for_status(job, "dead_lettered", "completed", "failed_terminal")
     for command in commands(LETTERS):
         said = run(farm, command, job, POISON)
