@@ -115,6 +115,14 @@ def _color(color: tuple[float, ...]) -> dict[str, Any]:
 
 
 def _bsdf(mi: Any, scene: Scene, material: Material) -> dict[str, Any]:
+    if material.transmission == 1.0 and material.thickness > 0.0:
+        return {
+            "type": "roughdielectric",
+            "distribution": "ggx",
+            "alpha": material.roughness**2,
+            "int_ior": material.ior,
+            "ext_ior": 1.0,
+        }
     base = _color(material.base_color)
     use = material.base_color_texture
     if use is not None:

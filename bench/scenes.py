@@ -1,8 +1,8 @@
 """The scenes that are measured, made in memory.
 
-Materials are those that both sides compute alike: Lambertian (no specular layer) and, for the model, white
-metal of GGX microfacets. Only where it is white is glTF's Fresnel term (Schlick's, which is 1 then) a twin of
-a conductor's in Mitsuba; its colour is a texture nevertheless, so that both sides look it up.
+Materials are those that both sides compute alike: Lambertian (no specular layer), white glass, and for the
+model white metal of GGX microfacets. Only where metal is white is glTF's Fresnel term (Schlick's, which is 1
+then) a twin of a conductor's in Mitsuba; its colour is a texture nevertheless, so that both sides look it up.
 """
 
 from __future__ import annotations
@@ -105,6 +105,19 @@ def cornell() -> Scene:
     return builder.scene(ROOM_CAMERA)
 
 
+def glass() -> Scene:
+    """The room with a ball and a ring of frosted glass."""
+    builder = Builder()
+    room(builder)
+    builder.add(ceiling_lamp(0.0, 0.0, 0.25), lamp((15.0, 12.0, 8.0)))
+    frosted = Material(metallic=0.0, roughness=0.4, ior=1.5, transmission=1.0, thickness=1.0)
+    ball = sphere(96, 48)
+    builder.add(ball._replace(positions=0.3 * np.asarray(ball.positions) + [0.4, -0.1, 0.35]), frosted)
+    ring = torus(0.35, 96, 48)
+    builder.add(ring._replace(positions=0.3 * np.asarray(ring.positions) + [-0.4, -0.75, 0.55]), frosted)
+    return builder.scene(ROOM_CAMERA)
+
+
 def many_emitters(side: int = 16) -> Scene:
     """side^2 lamps under the ceiling whose powers span a factor of about a hundred."""
     builder, random = Builder(), np.random.default_rng(5)
@@ -195,6 +208,7 @@ def _sky(width: int, height: int) -> NDArray[np.float32]:
 SCENES = {
     "Cornell box": cornell,
     "1 M triangles": terrain,
+    "Glass": glass,
     "256 emitters": many_emitters,
     "GGX model, HDR sky": metal_model,
 }
